@@ -266,9 +266,9 @@ class Client(SessionControls, Generic[Output]):
         self._connected = LazyEvent()
         try:
             now = earlier.shutdown.hand_over(old.options_in_effect(self._options))
-            options = await _connection.options_to_go_on(now, earlier.resumption, config_dir)
+            options = await earlier.resumption.prepare_next(now, config_dir)
             await earlier.shutdown.close()
-            await earlier.shutdown.wait_released()
+            await earlier.shutdown.released.wait()
             if self._is_closed:
                 raise ConnectionClosedError(CLOSED)
             options = earlier.resumption.leave_withdrawn(options)

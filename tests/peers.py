@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 from leftovers import nothing_left as check_nothing_left
 
-from claude_agent_py import Client, ClientOptions
+from claude_agent_py import Client, ClientOptions, CLIExitError
 from claude_agent_py.testing import FakeCLI
 
 UVLOOP = pytest.param(
@@ -69,6 +69,22 @@ def install_in_turn(folder: Path, *fakes: FakeCLI) -> Path:
     program.write_text("\n".join(["#!/bin/sh", *tries]))
     program.chmod(0o755)
     return program
+
+
+def client_in_turn(folder: Path, *fakes: FakeCLI, **options: Any) -> Client:
+    """Return a client whose processes, and those of its children, are these fakes in turn; a single one is each."""
+    program = install_in_turn(folder, *fakes) if len(fakes) > 1 else fakes[0].install(folder)
+    env = {"CLAUDE_CONFIG_DIR": str(folder / "config")}
+    return Client(ClientOptions(**({"cli_path": program, "cwd": folder, "env": env} | options)))
+
+
+async def crash(client: Client) -> None:
+    """Let the CLI crash, and wait until the client knows."""
+    messages = client.messages()
+    client.kill()
+    with pytest.raises(CLIExitError):
+        async for _ in messages:
+            pass
 
 
 async def read_into(seen: list[Any], source: AsyncIterable[Any]) -> None:

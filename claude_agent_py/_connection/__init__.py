@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from claude_agent_py._connection.controls.mcp import MCPControls as MCPControls
     from claude_agent_py._connection.controls.settings import SettingsControls as SettingsControls
     from claude_agent_py._connection.controls.usage import UsageControls as UsageControls
-    from claude_agent_py._connection.resumption import options_to_go_on as options_to_go_on
     from claude_agent_py._connection.runs.prompts import (
         check_run_arguments as check_run_arguments,
         prepare_prompt as prepare_prompt,
@@ -40,7 +39,6 @@ else:
         "claude_agent_py._connection.controls.mcp": "MCPControls",
         "claude_agent_py._connection.controls.settings": "SettingsControls",
         "claude_agent_py._connection.controls.usage": "UsageControls",
-        "claude_agent_py._connection.resumption": "options_to_go_on",
         "claude_agent_py._connection.runs.prompts": "check_run_arguments prepare_prompt",
         "claude_agent_py._connection.runs.run": "InterruptReceipt Run",
         "claude_agent_py._connection.runs.run_state": "RunState",

@@ -13,7 +13,6 @@ from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import LazyEvent
-from claude_agent_py._connection.reported import Reported
 from claude_agent_py._connection.runs.run_state import NEVER_AWAITED, RunState
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.open_runs import TurnResumed, Verdict
@@ -35,7 +34,7 @@ class Resumption:
         """The runs that the end of this process cut off, which the next one continues."""
         self.was_withdrawn: bool = False
         """Whether the run of the interrupted turn was interrupted since, so that the next process leaves it."""
-        self.has_gone_on = False
+        self._has_gone_on = False
         """Whether a process since `connect` has begun a turn, so that the next one resumes the conversation."""
         self._leaves = False
         """Whether this process has left the interrupted turn."""
@@ -51,12 +50,7 @@ class Resumption:
         self.carried = [run for run in last.cut_off if run.is_sealed]
         self.forgotten = last.forgotten
         self._leaves = last.leaves_turn
-        self.has_gone_on = last.has_gone_on
-
-    @property
-    def reported(self) -> Reported:
-        """What the CLI has reported about the session."""
-        return self._session.reported
+        self._has_gone_on = last._has_gone_on
 
     def withdraw(self, run: RunState) -> bool:
         """Drop a run that the end of a process has cut off. Return False if no process is to continue it."""
@@ -69,6 +63,35 @@ class Resumption:
                 return True
         return False
 
+    async def prepare_next(self, options: ClientOptions[Output], config_dir: Path) -> ClientOptions[Output]:
+        """Return the options of the next process, given those in effect, because this one died.
+
+        If it has begun no turn, the next one starts as it did, but a new session keeps its id.
+        """
+        reported = self._session.reported
+        session_id = reported.session_id
+        if session_id is None:
+            return options
+        is_new = options.fork_session or not (options.resume or options.continue_conversation)
+        prompts = [prompt.uuid for run in self.cut_off for prompt in run.unanswered]
+        found = await run_file_work(_find_prompts, session_id, prompts, config_dir)
+        if found is None and is_new:
+            if reported.has_answered:
+                logger.warning("the transcript of the session %s is gone: the conversation begins anew", session_id)
+            return options.replace(session_id=session_id)
+        self._has_gone_on = self._has_gone_on or is_new or reported.tools is not None or bool(found)
+        if found is None or not self._has_gone_on:
+            return options
+        return options.replace(
+            resume=session_id,
+            resume_interrupted_turn=True,
+            session_id=None,
+            continue_conversation=False,
+            fork_session=False,
+            resume_session_at=None,
+            resume_drops_turn=None,
+        )
+
     def leave_withdrawn(self, options: ClientOptions[Output]) -> ClientOptions[Output]:
         """Return options for the next process that leave the interrupted turn if its run was interrupted."""
         return options.replace(resume_interrupted_turn=False) if self.leaves_turn else options
@@ -76,7 +99,7 @@ class Resumption:
     @property
     def leaves_turn(self) -> bool:
         """Whether the next process leaves the interrupted turn, which is the last one until this one begins another."""
-        return self.was_withdrawn or (self._leaves and self.reported.tools is None)
+        return self.was_withdrawn or (self._leaves and self._session.reported.tools is None)
 
     def warn_forgotten(self) -> None:
         """Warn about each line that dropped a run, unless the program reads all messages of the session.
@@ -157,41 +180,11 @@ class Resumption:
         return again, lost
 
 
-async def options_to_go_on(options: ClientOptions[Output], last: Resumption, config_dir: Path) -> ClientOptions[Output]:
-    """Return the options of another process for a session whose process died.
-
-    If that process has begun no turn, the next one starts as it did, but a new session keeps its id.
-    """
-    reported = last.reported
-    session_id = reported.session_id
-    if session_id is None:
-        return options
-    is_new = options.fork_session or not (options.resume or options.continue_conversation)
-    prompts = [prompt.uuid for run in last.cut_off for prompt in run.unanswered]
-    found = await run_file_work(_find_prompts, session_id, prompts, config_dir)
-    if found is None and is_new:
-        if reported.has_answered:
-            logger.warning("the transcript of the session %s is gone: the conversation begins anew", session_id)
-        return options.replace(session_id=session_id)
-    last.has_gone_on = last.has_gone_on or is_new or reported.tools is not None or bool(found)
-    if found is None or not last.has_gone_on:
-        return options
-    return options.replace(
-        resume=session_id,
-        resume_interrupted_turn=True,
-        session_id=None,
-        continue_conversation=False,
-        fork_session=False,
-        resume_session_at=None,
-        resume_drops_turn=None,
-    )
-
-
 def _find_prompts(session_id: str, prompts: Sequence[str], config_dir: Path) -> frozenset[str] | None:
     """Return which prompts are in the transcript of a session; None if there is no transcript."""
     from claude_agent_py.sessions import resuming  # few processes die
 
     try:
         return resuming.find_prompts(session_id, prompts, config_dir)
-    except (ClaudeAgentError, OSError):
+    except ClaudeAgentError:
         return None

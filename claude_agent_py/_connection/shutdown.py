@@ -89,7 +89,7 @@ class Shutdown:
         """Whether `end_process` has ended the process and its output."""
         self._over = LazyEvent()
         """Set when the session is closed."""
-        self._released = LazyEvent()
+        self.released: LazyEvent = LazyEvent()
         """Set when the session is closed, or when its client is, so that no other process goes on with it."""
         self._hands_over = False
         """Whether another process goes on with the session, in the same private home."""
@@ -124,7 +124,7 @@ class Shutdown:
         """
         session = self._session
         if client is not None:
-            self._released.set()
+            self.released.set()
         launched, now, budget = session.launched, session.now, session.options.timeouts.close
         if session.state is State.NEW:
             session.engine.advance(Step.CLOSE)
@@ -168,7 +168,7 @@ class Shutdown:
 
     def _on_abort(self) -> None:
         self._session.requested.set()
-        self._released.set()
+        self.released.set()
         self.cancel_children()  # they may outlive a CLI that has died
 
     @property
@@ -243,8 +243,7 @@ class Shutdown:
         """Detect that the process has exited, even if a grandchild keeps its pipe open."""
         session = self._session
         if await session.transport.wait() is not None:
-            session.engine.advance(Step.END_OF_STREAM)
-            session.note_end()
+            _note_end_of_stream(session)
             await self._wait_for_stream(DRAIN_GRACE)
             if not session.stream_over.is_set():
                 await self._end_stream()
@@ -267,8 +266,7 @@ class Shutdown:
     async def _wait_for_exit(self) -> None:
         """Wait for the exit status and the end of stderr, which errors show."""
         transport = self._session.transport
-        self._session.engine.advance(Step.END_OF_STREAM)
-        self._session.note_end()
+        _note_end_of_stream(self._session)
         with anyio.move_on_after(EXIT_GRACE) as scope:
             await transport.wait()
             scope.deadline = min(scope.deadline, anyio.current_time() + DRAIN_GRACE)
@@ -369,7 +367,7 @@ class Shutdown:
                 self.clean_up()
         finally:
             self._over.set()
-            self._released.set()
+            self.released.set()
 
     async def _let_it_finish(self) -> None:
         """After `close(tasks="leave")`, wait until the program is idle and exits, or until `abort`."""
@@ -396,10 +394,6 @@ class Shutdown:
         """Return the time after so many seconds, or the deadline of `close` if that is earlier."""
         return min(anyio.current_time() + seconds, self._deadline)
 
-    async def wait_released(self) -> None:
-        """Wait until another process can go on with the session, or its client is closed."""
-        await self._released.wait()
-
     async def wait_closed(self) -> None:
         """Wait until the session is closed: its process has exited and its workers have ended."""
         if self._abort_soon is not None:
@@ -416,6 +410,12 @@ def _why_tasks_end(session: Session, *, is_asked: bool) -> tuple[str | None, End
     if is_asked and len(session.lineage) > 1:
         return None, EndedBy.PARENT
     return str(session.error).splitlines()[0], EndedBy.PROGRAM if is_asked else EndedBy.PROCESS
+
+
+def _note_end_of_stream(session: Session) -> None:
+    """Note that the output or the process of the CLI has ended."""
+    session.engine.advance(Step.END_OF_STREAM)
+    session.note_end()
 
 
 def _is_gone(session: Session) -> bool:

@@ -8,6 +8,7 @@ from claude_agent_py.sessions.folders import AnyPath, find_session
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.stored_session import StoredSession, Totals, get_session
+from claude_agent_py.sessions.transcript import take_snapshot
 from claude_agent_py.wire.messages.conversation import UserMessage
 
 
@@ -48,7 +49,7 @@ def find_session_with(
 def find_prompts(session_id: str, prompts: Sequence[str], config_dir: AnyPath) -> frozenset[str]:
     """Return which of these prompts are in the transcript of a session. Raises ClaudeAgentError if there is none."""
     path = find_session(session_id, None, config_dir)
-    return find_uuids(Snapshot(path, os.path.getsize(path)), prompts)
+    return find_uuids(take_snapshot(path, session_id), prompts)
 
 
 def find_uuids(transcript: Snapshot, uuids: Sequence[str]) -> frozenset[str]:

@@ -2,23 +2,15 @@
 
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
 import pytest
-from peers import install_in_turn
+from peers import client_in_turn, crash
 
-from claude_agent_py import (
-    AgentDefinition,
-    Allow,
-    Client,
-    ClientOptions,
-    CLIExitError,
-    CLIStartError,
-    HookMatcher,
-    TaskStatus,
-)
+from claude_agent_py import AgentDefinition, Allow, Client, CLIExitError, CLIStartError, HookMatcher, TaskStatus
 from claude_agent_py.children import ChildAgent
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
@@ -36,20 +28,7 @@ WORKER = AgentDefinition(description="Works", prompt="You work.")
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
     """Return a function that makes a client whose processes, and those of its children, are these fakes in turn."""
-
-    def make(*fakes: FakeCLI, **options: Any) -> Client:
-        env = {"CLAUDE_CONFIG_DIR": str(tmp_path / "config")}
-        return Client(ClientOptions(**({"cli_path": install_in_turn(tmp_path, *fakes), "env": env} | options)))
-
-    return make
-
-
-async def crash(client: Client) -> None:
-    """Let the CLI crash, and wait until the client knows."""
-    client.kill()
-    with pytest.raises(CLIExitError):
-        async for _ in client.messages():
-            pass
+    return partial(client_in_turn, tmp_path)
 
 
 async def allow(*_: object) -> None:

@@ -3,12 +3,13 @@
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
 import pytest
-from peers import install_in_turn
+from peers import client_in_turn, crash
 
 from claude_agent_py import AgentDefinition, Allow, Client, ClientOptions, HookMatcher, TaskStatus
 from claude_agent_py.children import ChildAgent
@@ -30,21 +31,12 @@ DENY = {"permissions": {"deny": ["Bash"]}}
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
     """Return a function that makes a client whose processes, and those of its children, are these fakes in turn."""
-
-    def make(*fakes: FakeCLI, **options: Any) -> Client:
-        env = {"CLAUDE_CONFIG_DIR": str(tmp_path / "config")}
-        program = install_in_turn(tmp_path, *fakes) if len(fakes) > 1 else fakes[0].install(tmp_path)
-        return Client(ClientOptions(**({"cli_path": program, "cwd": tmp_path, "env": env} | options)))
-
-    return make
+    return partial(client_in_turn, tmp_path)
 
 
 async def reopen(client: Client) -> None:
     """Let the CLI crash, and reopen the client."""
-    client.kill()
-    with pytest.raises(CLIExitError):
-        async for _ in client.messages():
-            pass
+    await crash(client)
     await client.reopen()
 
 

@@ -3,15 +3,16 @@
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
 import pytest
-from peers import install_in_turn
+from peers import client_in_turn, crash
 from stored import SESSION, Stored
 
-from claude_agent_py import Client, ClientOptions, Timeouts
+from claude_agent_py import Client, Timeouts
 from claude_agent_py.errors import (
     CLIExitError,
     CLINotFoundError,
@@ -41,13 +42,7 @@ GOES_ON = "CLAUDE_CODE_RESUME_INTERRUPTED_TURN"
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
     """Return a function that makes a client whose processes are these fakes, one after the other."""
-
-    def make(*fakes: FakeCLI, **options: Any) -> Client:
-        program = install_in_turn(tmp_path, *fakes)
-        env = {"CLAUDE_CONFIG_DIR": str(tmp_path / "config")}
-        return Client(ClientOptions(**({"cli_path": program, "cwd": tmp_path, "env": env} | options)))
-
-    return make
+    return partial(client_in_turn, tmp_path)
 
 
 def dying(*before: Any) -> FakeCLI:
@@ -298,10 +293,7 @@ async def test_a_process_that_died_before_its_first_turn_is_started_again_as_it_
     first, second = FakeCLI(record_env=[GOES_ON]), FakeCLI(steps.turn("again"), record_env=[GOES_ON])
     with anyio.fail_after(60):
         async with start(first, second, **resumed) as client:
-            messages = client.messages()
-            client.kill()
-            with pytest.raises(CLIExitError):
-                assert [message async for message in messages] == []
+            await crash(client)
             await client.reopen()
             assert client.resumed_run is None
             assert (await client.query("hi")).text == "again"
@@ -412,10 +404,7 @@ async def test_a_turn_that_was_interrupted_stays_left_if_the_next_process_dies_b
             write_session(tmp_path, *first.received_like({"type": "user"}))
             await run.interrupt()
             await client.reopen()
-            messages = client.messages()
-            client.kill()
-            with pytest.raises(CLIExitError):
-                assert [message async for message in messages] == []
+            await crash(client)
             await client.reopen()
             assert (await client.query("go on")).text == "next"
     assert [each.environment[GOES_ON] for each in (*second.starts, *third.starts)] == [None, None]

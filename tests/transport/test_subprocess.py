@@ -1135,16 +1135,22 @@ def test_a_mark_after_another_variable_with_its_name_is_found() -> None:
             process.kill()
 
 
+def start_marked(mark: str) -> Popen[bytes]:
+    """Return a process with a mark, once it has its environment."""
+    process = Popen(["cat"], env={**os.environ, processes.MARK: mark}, stdin=PIPE, stdout=PIPE, bufsize=0)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"x")
+    assert process.stdout.read(1) == b"x"
+    return process
+
+
 @ON_LINUX
 def test_a_scan_ends_although_each_look_finds_new_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "LOOKS", 1)
     mark = f"one-look-{os.getpid()}"
-    with Popen(["cat"], env={**os.environ, processes.MARK: mark}, stdin=PIPE, stdout=PIPE, bufsize=0) as process:
+    with start_marked(mark) as process:
         try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(b"x")
-            assert process.stdout.read(1) == b"x"  # it has its environment
             assert processes.kill_marked({mark}) == {mark}
             process.wait(PATIENT)
             assert processes.kill_marked({mark}) == set()
@@ -1266,12 +1272,8 @@ def test_killed_orphans_that_fall_to_this_process_are_reaped(code: str, tasks: s
 @ON_LINUX
 def test_a_killed_program_of_this_process_is_left_to_who_waits_for_it() -> None:
     mark = f"own-{os.getpid()}"
-    with Popen(["cat"], env={**os.environ, processes.MARK: mark}, stdin=PIPE, stdout=PIPE, bufsize=0) as process:
+    with start_marked(mark) as process:
         try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(b"x")
-            assert process.stdout.read(1) == b"x"  # it has its environment
             at_exit.end_at_exit(process.pid, mark)
             while processes.kill_marked({mark}):
                 pass
