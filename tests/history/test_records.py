@@ -451,3 +451,18 @@ async def test_a_late_end_of_an_earlier_run_does_not_end_the_task() -> None:
     assert isinstance(last, TaskRevised)
     assert (last.run_id, last.outcome.failure_reason) == ("0-a1", "late")
     assert (task.status, task.run_id) == (TaskStatus.RUNNING, "1-a1")
+
+
+@pytest.mark.anyio
+async def test_a_run_that_was_past_when_it_became_known_does_not_change_its_task() -> None:
+    async with TaskHistory(":memory:") as history:
+        manager = attached(history)
+        tracking(manager, child("a2", "hm"))
+        intake_of(manager).process_exited("gone")
+        tracking(manager, frames.task_progress("a2", "one", run_id="1-a2"))  # tells the id of the run that ended
+        tracking(manager, frames.task_notification("a2", "completed", "earlier", run_id="0-a2"))
+        records = await told(history, "a2")
+        [task] = await history.rebuild("s1")
+    assert [(record.kind, record.id) for record in records][-1] == ("finished", "a2#2")
+    assert [record.kind for record in records].count("started") == 1
+    assert (task.failure_reason, task.summary) == (manager["a2"].failure_reason, "") == ("gone", "")

@@ -233,8 +233,8 @@ class Ledger:
             self._update_sets(record)
 
     def announce(self, record: Record, run: TaskRun, now: float) -> None:
-        """Emit the event for the start of a run, once."""
-        if run.is_announced or not run.is_live or not record.is_confirmed:
+        """Emit the event for the start of a run, once. A run that was past when it became known has only an end."""
+        if run.is_announced or not run.is_live or not record.is_confirmed or run is not record.run:
             return
         run.is_announced = True
         record.last_reported = record.last_reported or record.reported_fields
@@ -333,7 +333,7 @@ class Ledger:
         self, record: Record, run: TaskRun, status: TaskStatus, by: Evidence, now: float, *, wait: bool = False
     ) -> None:
         """End a run. With `wait`, the outcome is delayed for a moment, because the report has not arrived yet."""
-        # An end always has a start before it, even if the CLI reported only the end.
+        # The end of the current run has a start before it, even if the CLI reported only the end.
         self.announce(record, run, now)
         final = status if status.is_terminal else TaskStatus.COMPLETED
         self.signal(record, run, signal_for(final), now, by)

@@ -41,6 +41,8 @@ class RecordedTask:
     """Seconds since the epoch."""
     ended_at: float | None = None
     """Seconds since the epoch; None while the task runs."""
+    run: str = ""
+    """The id of the current run: the task's, with `#2`, ... for its later runs."""
     run_id: str | None = None
     prompt: str | None = None
     activity: str = ""
@@ -86,12 +88,13 @@ def rebuild(session_id: str, facts: Iterable[TaskEvent]) -> RecordedTree:
 def apply(known: RecordedTask | None, fact: TaskEvent, session_id: str) -> RecordedTask:
     """Return the task with one more fact applied. `known` is None for a new task."""
     task = known or RecordedTask(
-        fact.task_id, session_id, fact.agent or None, created_at=fact.at, run_id=fact.run_id, author=fact.author
+        fact.task_id, session_id, fact.agent or None, created_at=fact.at, run=fact.id, author=fact.author
     )
     change = _CHANGES.get(type(fact))
-    if change is None or (fact.run_id is not None and fact.run_id < (task.run_id or "")):
+    begins = isinstance(fact, TaskStarted | TaskReopened)
+    if change is None or not (begins or fact.id == task.run):
         return task  # the end of an earlier run does not end the current one
-    return replace(task, run_id=fact.run_id or task.run_id, **change(task, fact))
+    return replace(task, run=fact.id, run_id=fact.run_id or task.run_id, **change(task, fact))
 
 
 def _begin(task: RecordedTask, fact: TaskStarted | TaskReopened) -> dict[str, Any]:

@@ -195,5 +195,5 @@ def _build_end(task: RecordedTask) -> TaskFinished:
         ended_by=EndedBy.PROCESS,
     )
     return TaskFinished(
-        at=now, agent=task.parent_id or MAIN, id=task.id, task_id=task.id, run_id=task.run_id, outcome=outcome
+        at=now, agent=task.parent_id or MAIN, id=task.run, task_id=task.id, run_id=task.run_id, outcome=outcome
     )
