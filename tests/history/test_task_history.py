@@ -89,6 +89,7 @@ async def test_stored_tasks_are_read_back(history: TaskHistory) -> None:
         usage=TaskUsage(**used, uncounted_tokens=120),
         created_at=10.0,
         ended_at=20.5,
+        run="a1",
         run_id="0-a1",
         prompt="look",
         output_file="/tmp/a1",
