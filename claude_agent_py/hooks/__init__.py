@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from claude_agent_py.wire.hooks.inputs import *
     from claude_agent_py.wire.hooks.outputs import *
     from claude_agent_py.wire.hooks.outputs import ToolInputValue as ToolInputValue
+    from claude_agent_py.wire.hooks.parsing import (
+        parse_hook_input as parse_hook_input,
+        parse_hook_output as parse_hook_output,
+    )
 else:
     _NAMES = {
         "claude_agent_py.hooks.context": "HookContext",
@@ -33,5 +37,6 @@ else:
         "claude_agent_py.wire.hooks.events": "HOOK_EVENT_FACTS HOOK_EVENTS HookEvent HookEventFacts",
         "claude_agent_py.wire.hooks.inputs": "*",
         "claude_agent_py.wire.hooks.outputs": "* ToolInputValue",
+        "claude_agent_py.wire.hooks.parsing": "parse_hook_input parse_hook_output",
     }
     __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -23,7 +23,6 @@ from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.final_filter import FinalFilter
 from claude_agent_py.hooks.matcher import WITHHOLDING, HookMatcher
 from claude_agent_py.hooks.output_replacement import WrongShapeError, coerce_output, withhold_output
-from claude_agent_py.hooks.patterns import matches
 from claude_agent_py.hooks.registry import Hooks, check_hook
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.wire.base import JSONObject
@@ -136,7 +135,7 @@ class HookDispatcher:
         return {
             callback_id: entry.matcher
             for callback_id, entry in self._registered.items()
-            if entry.event == event and not entry.is_builtin and matches(entry.matcher.pattern, name)
+            if entry.event == event and not entry.is_builtin and entry.matcher.matches(name)
         }
 
     def initialize_field(self, *, without: HookMatcher | None = None) -> dict[str, list[JSONObject]]:
@@ -263,7 +262,7 @@ class HookDispatcher:
 
     def _count_hooks(self, event: str, final_filter: FinalFilter) -> int:
         entries = (entry for entry in self._registered.values() if entry.event == event)
-        return sum(any(matches(entry.matcher.pattern, name) for name in final_filter.names) for entry in entries)
+        return sum(any(entry.matcher.matches(name) for name in final_filter.names) for entry in entries)
 
     def _answer_unknown(self, callback_id: str, event: str) -> JSONObject:
         if callback_id in self._removed:

@@ -14,7 +14,7 @@ from claude_agent_py._base.callbacks import Callback, callback_name, check_two_a
 from claude_agent_py._base.checks import check_seconds
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
-from claude_agent_py.hooks.patterns import find_name_problem, find_syntax_problem
+from claude_agent_py.hooks.patterns import find_name_problem, find_syntax_problem, matches
 from claude_agent_py.hooks.signatures import HookHandler
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
 
@@ -90,6 +90,10 @@ class HookMatcher(Generic[Input]):
     def __repr__(self) -> str:
         names = ", ".join(callback_name(handler) for handler in self.handlers)
         return f"HookMatcher({self.pattern!r}, {names}, timeout={self.timeout}, on_failure={self.on_failure!r})"
+
+    def matches(self, name: str) -> bool:
+        """Return whether the pattern matches a name, by the CLI's rules. Where Python cannot tell, it does."""
+        return matches(self.pattern, name)
 
     def blocks(self, event: str) -> bool:
         """Return whether a failing handler blocks the action that `event` guards."""

@@ -14,11 +14,9 @@ from package_source import modules
 TESTS = Path(__file__).parents[1]
 
 PURE = {
-    "lines, frames and prompts: values in, values out": {
+    "lines and frames: values in, values out": {
         "protocol/test_engine.py": "_journal.engine _journal.events _journal.state wire.codec wire.control.frames",
         "protocol/test_lines.py": "_base.lines _journal.skimming",
-        "runtime/test_prompts.py": "_connection.control_bodies _connection.runs.prompts",
-        "wire/test_hooks.py": "wire.hooks.parsing",
     },
     "the turns of a session, with the time as an argument": {
         "protocol/scene.py": "_journal.open_runs _journal.router _journal.routes",
@@ -40,9 +38,8 @@ PURE = {
             acp.updates cli._chat.conversation
         """,
     },
-    "values to texts without secrets, and patterns to the names that they match": {
+    "values to texts without secrets": {
         "runtime/test_redaction.py": "_base.display _base.redaction",
-        "hooks/test_hook_matchers.py": "hooks.patterns",
     },
     "what a server keeps of so many sessions and users that no test can have them": {
         "serve/test_kept_in_memory.py": "serve.event_log serve.recent_use",

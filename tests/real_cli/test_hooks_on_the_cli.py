@@ -1,5 +1,7 @@
 """Hooks on the real CLI: every effect an answer can have, and what a failing guard lets through (nothing)."""
 
+import shlex
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -618,6 +620,29 @@ async def test_hooks_of_the_options_select_their_tools() -> None:
     assert "as ever" in one.result_of()
     assert seen[0][0] == "Bash"
     assert seen[0][1]
+
+
+GUARD = """
+import json, sys
+from claude_agent_py.hooks import PreToolUseInput, PreToolUseOutput, parse_hook_input
+
+input = parse_hook_input(json.load(sys.stdin))
+if isinstance(input, PreToolUseInput) and "ran" in input.tool_input["command"]:
+    denial = PreToolUseOutput(permission_decision="deny", permission_decision_reason="Not that.")
+    print(json.dumps(denial.to_wire()))
+"""
+
+
+async def test_a_program_that_settings_name_as_a_hook_reads_and_writes_these_models(tmp_path: Path) -> None:
+    (tmp_path / "guard.py").write_text(GUARD)
+    hook = {"type": "command", "command": shlex.join([sys.executable, str(tmp_path / "guard.py")])}
+    one = OneSession()
+    async with one.open(settings={"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}}):
+        await one.ask(shell("touch ran"), "done")
+        assert one.made() == []
+        assert "Not that." in one.result_of()
+        await one.ask(shell("touch other"), "done")
+        assert one.made() == ["other"]
 
 
 # Which events come -----------------------------------------------------------------------------------------------

@@ -1,22 +1,23 @@
 """What goes to the CLI: prompts, and the bodies of control requests; and what its replies mean."""
 
-import copy
 import uuid
-from collections.abc import AsyncIterator
-from typing import Any, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final, cast
 
 import pytest
+from asking_cli import asking
 from hypothesis import given, strategies as st
+from peers import start_in_memory
 from reply_models import REPLIES
 from wire_values import as_json
 
-from claude_agent_py import AssistantMessage, TextBlock, UnknownBlock, UserMessage
-from claude_agent_py._connection.control_bodies import read_reply
-from claude_agent_py._connection.runs.prompts import is_stream, prepare_prompt, prompt_message
-from claude_agent_py.control import ContextUsageReply, GetUsageReply, ListModelsReply, ReadFileReply, SetCwdReply
+from claude_agent_py import AssistantMessage, Client, TextBlock, UnknownBlock, UserMessage
 from claude_agent_py.errors import OptionsError, RemoteProtocolError
 from claude_agent_py.messages import AssistantContent, ImageBlock, MediaSource, UserContent
+from claude_agent_py.testing import FakeCLI, steps
 from claude_agent_py.wire import JSONObject
+
+pytestmark = pytest.mark.anyio
 
 IMAGE = ImageBlock(source=MediaSource(type="base64", media_type="image/png", data="iVBORw0KGgo="))
 
@@ -32,19 +33,28 @@ def nested(levels: int) -> Any:
     return value
 
 
+async def sent(prompt: Any, *, uuid: str | None = None, **options: Any) -> dict[str, Any]:
+    """Return what the CLI gets of a prompt."""
+    fake = FakeCLI(steps.turn())
+    async with start_in_memory(fake, **options) as client:
+        await client.query(prompt, uuid=uuid)
+    [frame] = fake.received_like({"type": "user"})
+    return frame
+
+
 @pytest.mark.parametrize("prompt", ["hi", " hi\n", "\N{GRINNING FACE}", "/clear"])
-def test_text_is_a_prompt_as_it_stands(prompt: str) -> None:
-    message = prompt_message(prompt, verbatim=False)
-    assert message.content == prompt
-    assert as_json(message) == {
-        "type": "user",
-        "message": {"role": "user", "content": prompt},
-        "uuid": message.uuid,
-    }
+async def test_text_is_a_prompt_as_it_stands(prompt: str) -> None:
+    frame = await sent(prompt)
+    assert str(uuid.UUID(frame.pop("uuid")))
+    assert frame == {"type": "user", "message": {"role": "user", "content": prompt}}
 
 
-def test_every_prompt_has_its_own_uuid() -> None:
-    uuids = [prompt_message("hi", verbatim=False).uuid for _ in range(100)]
+async def test_every_prompt_has_its_own_uuid() -> None:
+    fake = FakeCLI(*[steps.turn()] * 100)
+    async with start_in_memory(fake) as client:
+        for _ in range(100):
+            await client.query("hi")
+    uuids = [frame["uuid"] for frame in fake.received_like({"type": "user"})]
     assert len(set(uuids)) == 100
     assert all(str(uuid.UUID(one)) == one for one in uuids)
 
@@ -59,27 +69,27 @@ def test_every_prompt_has_its_own_uuid() -> None:
     ],
     ids=["text", "text and image", "empty text and image", "unknown"],
 )
-def test_content_blocks_are_a_prompt(blocks: Any) -> None:
-    message = prompt_message(blocks, verbatim=False)
-    assert as_json(message)["message"]["content"] == [as_json(block) for block in blocks]
+async def test_content_blocks_are_a_prompt(blocks: Any) -> None:
+    assert (await sent(blocks))["message"]["content"] == [as_json(block) for block in blocks]
 
 
-def test_a_whole_message_is_sent_with_all_that_it_says() -> None:
+async def test_a_whole_message_is_sent_with_all_that_it_says() -> None:
     whole = UserMessage(message=UserContent(role="user", content="hi"), priority="now", should_query=False)
-    sent = prompt_message(whole, verbatim=False)
-    assert as_json(sent) == {
+    frame = await sent(whole)
+    its = frame.pop("uuid")
+    assert frame == {
         "type": "user",
         "message": {"role": "user", "content": "hi"},
-        "uuid": sent.uuid,
         "priority": "now",
         "shouldQuery": False,
     }
-    assert str(uuid.UUID(sent.uuid)) == sent.uuid
+    assert str(uuid.UUID(its)) == its
     assert whole.uuid == ""
-    assert prompt_message(sent, verbatim=False).uuid == sent.uuid
+    named = UserMessage(message=UserContent(role="user", content="hi"), uuid=its)
+    assert (await sent(named))["uuid"] == its
 
 
-def test_a_whole_message_may_be_a_dict_of_the_official_sdk() -> None:
+async def test_a_whole_message_may_be_a_dict_of_the_official_sdk() -> None:
     given = {
         "type": "user",
         "message": {"role": "user", "content": [{"type": "text", "text": "hi"}]},
@@ -87,21 +97,20 @@ def test_a_whole_message_may_be_a_dict_of_the_official_sdk() -> None:
         "session_id": "qa",
         "new": 1,
     }
-    sent = as_json(prompt_message(given, verbatim=True))
-    assert sent.pop("uuid")
-    assert sent == {**given, "client_composed": True}
+    frame = await sent(given, verbatim_prompts=True)
+    assert frame.pop("uuid")
+    assert frame == {**given, "client_composed": True}
 
 
-def test_blocks_may_be_dicts_of_the_api_and_are_sent_as_they_are() -> None:
+async def test_blocks_may_be_dicts_of_the_api_and_are_sent_as_they_are() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
     blocks = [{"type": "text", "text": "hi"}, image, {"type": "text", "text": "x", "odd": 1}, {"type": "new", "a": 1}]
-    message = prompt_message([*blocks, TextBlock(text="end")], verbatim=False)
-    assert as_json(message)["message"]["content"] == [*blocks, {"type": "text", "text": "end"}]
-    assert isinstance(message.content[0], TextBlock)
+    frame = await sent([*blocks, TextBlock(text="end")])
+    assert frame["message"]["content"] == [*blocks, {"type": "text", "text": "end"}]
 
 
-def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
-    assert as_json(prompt_message("/clear", verbatim=True))["client_composed"] is True
+async def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
+    assert (await sent("/clear", verbatim_prompts=True))["client_composed"] is True
 
 
 @pytest.mark.parametrize(
@@ -143,92 +152,98 @@ def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
         ([AssistantMessage(message=AssistantContent(role="assistant", content=[]))], "not AssistantMessage"),
     ],
 )
-def test_an_invalid_prompt_is_refused(prompt: Any, words: str) -> None:
-    with pytest.raises(OptionsError, match=words) as caught:
-        prompt_message(prompt, verbatim=False)
+async def test_an_invalid_prompt_is_refused(prompt: Any, words: str) -> None:
+    async with asking() as cli:
+        with pytest.raises(OptionsError, match=words) as caught:
+            cli.client.query(prompt)
     assert caught.value.option == "prompt"
 
 
-def test_a_stream_of_prompts_is_known_by_its_kind() -> None:
-    assert is_stream(stream())
-    assert not any(is_stream(prompt) for prompt in ("hi", [TextBlock(text="hi")], None, iter(["hi"])))
-
-
-def test_a_prompt_may_have_a_uuid_of_the_callers_choice() -> None:
+async def test_a_prompt_may_have_a_uuid_of_the_callers_choice() -> None:
     chosen = str(uuid.uuid4())
     for prompt in ("hi", UserMessage(message=UserContent(role="user", content="hi"), uuid=str(uuid.uuid4()))):
-        sent = prepare_prompt(prompt, verbatim=False, uuid=chosen)
-        assert isinstance(sent, UserMessage)
-        assert sent.uuid == chosen
+        assert (await sent(prompt, uuid=chosen))["uuid"] == chosen
     wrong: list[Any] = [("hi", "one"), ("hi", chosen.upper()), (stream(), chosen)]
     for prompt, another in wrong:
         with pytest.raises(OptionsError) as caught:
-            prepare_prompt(prompt, verbatim=False, uuid=another)
+            await sent(prompt, uuid=another)
         assert caught.value.option == "uuid"
 
 
-def test_a_reply_that_fits_keeps_what_is_new() -> None:
-    reply = read_reply(ReadFileReply, "read_file", {"contents": "x", "requested_path": "a"})
+ASK: Final[Mapping[str, Callable[[Client], Awaitable[Any]]]] = {
+    "read_file": lambda client: client.files.read("a"),
+    "list_models": lambda client: client.list_models(),
+    "get_context_usage": lambda client: client.usage.context(),
+    "get_usage": lambda client: client.usage.session(),
+    "set_cwd": lambda client: client.files.set_cwd("/a"),
+    "reload_plugins": lambda client: client.settings.reload_plugins(),
+    "list_permission_rules": lambda client: client.settings.permission_rules(),
+}
+"""Requests, by their subtype."""
+
+
+async def answer(subtype: str, payload: Any) -> Any:
+    """Return what a program gets for a reply of the CLI."""
+    async with asking(answers={subtype: payload}) as cli:
+        return await ASK[subtype](cli.client)
+
+
+async def test_a_reply_that_fits_keeps_what_is_new() -> None:
+    reply = await answer("read_file", {"contents": "x", "requested_path": "a"})
     assert reply.contents == "x"
     assert reply.raw == {"contents": "x", "requested_path": "a"}
 
 
-def test_a_field_of_a_wrong_type_is_left_out() -> None:
-    reply = read_reply(ReadFileReply, "read_file", {"contents": "x", "truncated": {"at": 3}, "lossy": True})
+async def test_a_field_of_a_wrong_type_is_left_out() -> None:
+    reply = await answer("read_file", {"contents": "x", "truncated": {"at": 3}, "lossy": True})
     assert (reply.contents, reply.truncated, reply.lossy) == ("x", None, True)
+    assert reply.raw["truncated"] == {"at": 3}
 
 
-def test_an_entry_that_makes_no_sense_is_left_out_of_its_list() -> None:
+async def test_an_entry_that_makes_no_sense_is_left_out_of_its_list() -> None:
     models = [{"value": "a"}, {"displayName": "nameless"}, 5, {"value": "b", "supportsEffort": "perhaps"}]
-    reply = read_reply(ListModelsReply, "list_models", {"models": models})
+    reply = await answer("list_models", {"models": models})
     assert [model.value for model in reply.models] == ["a", "b"]
     assert reply.models[1].supports_effort is None
 
 
-def test_deep_misfits_cost_only_themselves() -> None:
+async def test_deep_misfits_cost_only_themselves() -> None:
     payload = {
         "totalTokens": 7,
         "skills": {"tokens": 5, "skillFrontmatter": [{"name": "one"}, {"source": "x"}, {"name": "two", "tokens": []}]},
     }
-    reply = read_reply(ContextUsageReply, "get_context_usage", payload)
+    reply = await answer("get_context_usage", payload)
     assert reply.total_tokens == 7
     assert reply.skills is not None
     assert [skill.name for skill in reply.skills.skill_frontmatter] == ["one", "two"]
 
 
-def test_many_misfits_in_one_list_are_all_found() -> None:
+async def test_many_misfits_in_one_list_are_all_found() -> None:
     models: list[Any] = [{"value": str(i)} if i % 3 == 0 else i for i in range(40)]
-    reply = read_reply(ListModelsReply, "list_models", {"models": models})
+    reply = await answer("list_models", {"models": models})
     assert [model.value for model in reply.models] == [str(i) for i in range(0, 40, 3)]
 
 
-def test_the_payload_itself_is_left_alone() -> None:
-    payload: JSONObject = {"contents": "x", "truncated": {"at": 3}}
-    before = copy.deepcopy(payload)
-    read_reply(ReadFileReply, "read_file", payload)
-    assert payload == before
-
-
 @pytest.mark.parametrize(
-    ("model", "payload"),
+    ("subtype", "payload"),
     [
-        (ReadFileReply, {}),
-        (ReadFileReply, {"absPath": "/a"}),
-        (ReadFileReply, {"contents": 5, "absPath": "/a"}),
-        (GetUsageReply, {"session": []}),
-        (SetCwdReply, {"status": {"code": 1}}),
-        (ContextUsageReply, {"totalTokens": "many"}),
+        ("read_file", {}),
+        ("read_file", {"absPath": "/a"}),
+        ("read_file", {"contents": 5, "absPath": "/a"}),
+        ("get_usage", {"session": []}),
+        ("set_cwd", {"status": {"code": 1}}),
+        ("get_context_usage", {"totalTokens": "many"}),
     ],
 )
-def test_a_reply_without_sense_is_an_error_that_has_it(model: Any, payload: JSONObject) -> None:
-    with pytest.raises(RemoteProtocolError, match="get_it") as caught:
-        read_reply(model, "get_it", payload)
+async def test_a_reply_without_sense_is_an_error_that_has_it(subtype: str, payload: JSONObject) -> None:
+    with pytest.raises(RemoteProtocolError, match=subtype) as caught:
+        await answer(subtype, payload)
     assert caught.value.raw == payload
 
 
-def test_the_error_does_not_show_the_values() -> None:
+async def test_the_error_does_not_show_the_values() -> None:
     with pytest.raises(RemoteProtocolError) as caught:
-        read_reply(GetUsageReply, "get_usage", {"session": "hunter2"})
+        await answer("get_usage", {"session": "hunter2"})
     assert "hunter2" not in str(caught.value)
 
 
@@ -239,16 +254,14 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
-    "subtype", ["get_context_usage", "reload_plugins", "get_usage", "mcp_status", "list_permission_rules"]
-)
+@pytest.mark.parametrize("subtype", ["get_context_usage", "reload_plugins", "get_usage", "list_permission_rules"])
 @given(data=st.data())
-def test_no_reply_raises_anything_else(subtype: str, data: st.DataObject) -> None:
+async def test_no_reply_raises_anything_else(subtype: str, data: st.DataObject) -> None:
     model: Any = REPLIES[subtype]
     names = [name for name in model.__struct_encode_fields__ if name != "<source>"]
     payload = data.draw(st.dictionaries(st.sampled_from(names), JSON, max_size=5))
     try:
-        reply: Any = read_reply(model, subtype, payload)
+        reply = await answer(subtype, payload)
     except RemoteProtocolError as error:
         reply = error
     assert isinstance(reply, (model, RemoteProtocolError))

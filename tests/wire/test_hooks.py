@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from asking_cli import asking
 from pydantic import BaseModel, Field, ValidationError
 from wire_values import as_json
 
-from claude_agent_py import hooks
+from claude_agent_py import HookContext, HookMatcher, hooks
 from claude_agent_py.permissions import AddRules, PermissionRuleValue
 from claude_agent_py.tools import BashInput, BashOutput
-from claude_agent_py.wire.hooks import parsing
 
 
 class OwnInput(BaseModel):
@@ -28,26 +28,36 @@ RECORDED: list[dict[str, Any]] = [
 ]
 
 
+def models(suffix: str, base: type) -> dict[str, Any]:
+    """Return the public models that are called after an event, by the event."""
+    every = [getattr(hooks, name) for name in dir(hooks)]
+    found = [one for one in every if isinstance(one, type) and issubclass(one, base) and one is not base]
+    return {one.__name__.removesuffix(suffix): one for one in found if one is not hooks.UnknownHookInput}
+
+
+INPUTS = models("Input", hooks.HookInput)
+OUTPUTS = models("Output", hooks.HookOutput)
+
+
 def test_there_are_34_events_and_all_tables_agree() -> None:
     assert len(hooks.HOOK_EVENTS) == 34
     assert get_args(hooks.HookEvent) == hooks.HOOK_EVENTS
-    assert set(parsing.HOOK_INPUTS) == set(hooks.HOOK_EVENTS)
-    assert set(parsing.HOOK_OUTPUTS) <= set(hooks.HOOK_EVENTS)
+    assert INPUTS.keys() == set(hooks.HOOK_EVENTS)
+    assert OUTPUTS.keys() <= set(hooks.HOOK_EVENTS)
     assert tuple(hooks.HooksByEvent.__annotations__) == hooks.HOOK_EVENTS
 
 
 def test_models_are_named_after_their_event() -> None:
     for event in hooks.HOOK_EVENTS:
-        model = parsing.HOOK_INPUTS[event]
-        assert (model.__name__, model.hook_event_name) == (f"{event}Input", event)
-        output = parsing.HOOK_OUTPUTS.get(event)
-        assert output is None or (output.__name__ == f"{event}Output" and event == output.EVENT)
+        assert INPUTS[event].hook_event_name == event
+        output = OUTPUTS.get(event)
+        assert output is None or event == output.EVENT
 
 
 def test_the_field_that_a_matcher_compares_exists() -> None:
     for event in hooks.HOOK_EVENTS:
         matches = hooks.HOOK_EVENT_FACTS[event].matches
-        assert matches in (None, "file name") or matches in parsing.HOOK_INPUTS[event].__struct_fields__
+        assert matches in (None, "file name") or matches in INPUTS[event].__struct_fields__
 
 
 def test_an_event_that_is_not_always_sent_says_why() -> None:
@@ -56,15 +66,15 @@ def test_an_event_that_is_not_always_sent_says_why() -> None:
 
 @pytest.mark.parametrize("data", RECORDED, ids=lambda data: data["hook_event_name"])
 def test_recorded_inputs_are_typed_without_loss(data: dict[str, Any]) -> None:
-    value = parsing.parse_hook_input(data)
-    assert type(value) is parsing.HOOK_INPUTS[data["hook_event_name"]]
+    value = hooks.parse_hook_input(data)
+    assert type(value) is INPUTS[data["hook_event_name"]]
     assert as_json(value) == data
     assert data.keys() - {"hook_event_name"} <= set(value.__struct_encode_fields__)
 
 
 def test_an_unknown_event_keeps_everything() -> None:
     data = {"hook_event_name": "PreBreakfast", "session_id": "s", "eggs": 2}
-    value = parsing.parse_hook_input(data)
+    value = hooks.parse_hook_input(data)
     assert isinstance(value, hooks.UnknownHookInput)
     assert value.hook_event_name == "PreBreakfast"
     assert value.raw == data
@@ -81,7 +91,7 @@ def test_an_unknown_event_keeps_everything() -> None:
     ],
 )
 def test_a_known_event_of_another_shape_is_unknown_and_keeps_everything(data: dict[str, Any]) -> None:
-    value = parsing.parse_hook_input(data)
+    value = hooks.parse_hook_input(data)
     assert isinstance(value, hooks.UnknownHookInput)
     assert value.raw == as_json(value) == data
     assert isinstance(value.hook_event_name, str)
@@ -197,12 +207,12 @@ def test_a_dict_in_the_shape_of_the_wire_reads_as_the_same_output(
     output: hooks.HookOutput, wire: dict[str, Any]
 ) -> None:
     event = getattr(output, "EVENT", None) or "Stop"
-    assert parsing.parse_hook_output(event, wire).to_wire() == wire
+    assert hooks.parse_hook_output(event, wire).to_wire() == wire
 
 
 def test_an_update_of_rules_keeps_what_its_model_does_not_know() -> None:
     update = {"type": "addRules", "rules": [], "behavior": "allow", "destination": "session", "new": 1}
-    output = parsing.parse_hook_output("PermissionRequest", {"behavior": "allow", "updatedPermissions": [update]})
+    output = hooks.parse_hook_output("PermissionRequest", {"behavior": "allow", "updatedPermissions": [update]})
     assert output.to_wire()["hookSpecificOutput"]["decision"]["updatedPermissions"] == [update]
 
 
@@ -234,7 +244,7 @@ def test_an_update_of_rules_keeps_what_its_model_does_not_know() -> None:
     ],
 )
 def test_valid_outputs_of_a_handler(event: str, value: Any, wire: dict[str, Any]) -> None:
-    assert parsing.parse_hook_output(event, value).to_wire() == wire
+    assert hooks.parse_hook_output(event, value).to_wire() == wire
 
 
 @pytest.mark.parametrize(
@@ -253,12 +263,12 @@ def test_valid_outputs_of_a_handler(event: str, value: Any, wire: dict[str, Any]
 )
 def test_invalid_outputs_of_a_handler_are_refused(event: str, value: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        parsing.parse_hook_output(event, value)
+        hooks.parse_hook_output(event, value)
 
 
 def test_the_explanation_does_not_show_the_value() -> None:
     with pytest.raises(ValueError, match="invalid output for") as caught:
-        parsing.parse_hook_output("PreToolUse", {"permissionDecision": "sk-secret"})
+        hooks.parse_hook_output("PreToolUse", {"permissionDecision": "sk-secret"})
     assert "sk-secret" not in str(caught.value)
 
 
@@ -267,34 +277,31 @@ def test_a_misspelt_field_is_refused_at_construction() -> None:
         hooks.PreToolUseOutput.model_validate({"permission_decison": "deny"})
 
 
+async def answer_of_failing_hook(event: str) -> dict[str, Any]:
+    """Return what the CLI gets from a hook that blocks if it fails, and fails."""
+
+    def fail(input: hooks.HookInput, context: HookContext) -> None:
+        raise LookupError
+
+    async with asking(hooks={event: [HookMatcher(None, fail, on_failure="block")]}) as cli:
+        return await cli.call_hook({"hook_event_name": event})
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("event", [name for name, facts in hooks.HOOK_EVENT_FACTS.items() if facts.block])
-def test_every_blockable_event_has_a_blocking_answer_with_a_reason(event: str) -> None:
-    answer = parsing.blocking_output(event, "because")
-    assert answer is not None
-    wire = answer.to_wire()
-    assert "because" in json.dumps(wire)
-    assert parsing.parse_hook_output(event, wire).to_wire() == wire
+async def test_every_blockable_event_has_a_blocking_answer_with_a_reason(event: str) -> None:
+    wire = await answer_of_failing_hook(event)
+    assert "fail" in json.dumps(wire)
+    assert hooks.parse_hook_output(event, wire).to_wire() == wire
 
 
-def test_blocking_answers() -> None:
-    answers = {
-        event: output.to_wire()
-        for event in hooks.HOOK_EVENTS
-        if (output := parsing.blocking_output(event, "r")) is not None
-    }
-    assert answers["PreToolUse"] == {
-        "hookSpecificOutput": {
-            "hookEventName": "PreToolUse",
-            "permissionDecision": "deny",
-            "permissionDecisionReason": "r",
-        }
-    }
-    assert answers["PermissionRequest"] == {
-        "hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "deny", "message": "r"}}
-    }
-    assert answers["UserPromptSubmit"] == {"decision": "block", "reason": "r"}
-    assert parsing.blocking_output("Stop", "r") is None
-    assert parsing.blocking_output("PreBreakfast", "r") is None
+@pytest.mark.anyio
+async def test_an_event_is_blocked_by_the_field_that_it_has_for_that() -> None:
+    denied = (await answer_of_failing_hook("PreToolUse"))["hookSpecificOutput"]
+    assert (denied["hookEventName"], denied["permissionDecision"]) == ("PreToolUse", "deny")
+    refused = (await answer_of_failing_hook("PermissionRequest"))["hookSpecificOutput"]
+    assert (refused["hookEventName"], refused["decision"]["behavior"]) == ("PermissionRequest", "deny")
+    assert (await answer_of_failing_hook("UserPromptSubmit"))["decision"] == "block"
 
 
 def test_the_list_of_events_costs_no_models() -> None:
