@@ -3,6 +3,7 @@
 The CLI silently ignores unknown fields and invalid files. This module raises errors with line numbers for them.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -47,7 +48,7 @@ def load_agents(directory: str | Path, *, unknown: Unknown = "error") -> dict[st
             file and line.
         ImportError: PyYAML is not installed.
     """
-    root = Path(directory).expanduser()
+    root = Path(os.path.expanduser(directory))
     if not root.is_dir():
         raise OptionsError(f"no such directory: {root}", option="agents")
     found: dict[str, tuple[Path, AgentDefinition]] = {}
@@ -97,7 +98,7 @@ class _Reader:
         fields = {_get_field_name(key): (key, value) for key, value in values.items()}
         _, name = fields.pop("name", ("name", self._default_name))
         if "prompt" in fields and self._unknown == "error":
-            raise self._build_error("the prompt belongs below the front matter, not in it", lines["prompt"])
+            raise self._build_error("the prompt belongs below the front matter, not in it", lines[fields["prompt"][0]])
         normalized = {field: (key, _normalize_value(field, value)) for field, (key, value) in fields.items()}
         known = self._select_known(normalized)
         try:

@@ -60,8 +60,8 @@ class ChildAgent:
     options: ClientOptions | None = field(default=None, kw_only=True)
     """The options of its process; the definition takes precedence. None inherits the parent's environment, and its
     current model, permissions and settings, but not its conversation, tools or agents. In both cases, the parent's
-    handlers answer questions that the child has no handler for, and the parent's tool hooks apply unless the child has
-    hooks."""
+    handlers answer the child's questions unless the child has any handler of its own, and the parent's tool hooks apply
+    unless the child has hooks."""
     on_parent_cancel: Literal["cancel", "leave"] = field(default="cancel", kw_only=True)
     """What happens when the waiting tool call is cancelled (an interrupt, a stop of the calling subagent, the end of
     the parent's process): `cancel` cancels the child; `leave` lets it continue in the background, and the parent's

@@ -101,7 +101,8 @@ class ChildRun:
         self._calls: int = 0
         self._tokens: float = 0
         """The tokens of its turns that have ended. The task of the parent counts those of its messages."""
-        self._cost_usd: float = 0.0
+        self._cost_usd: float | None = None
+        """What its CLI reports at the end of each turn. None before: the cost is then derived from its messages."""
         self._client: Client
         """The child's client. Set when its process starts."""
         self._scope = anyio.CancelScope()

@@ -7,7 +7,7 @@ waits for it.
 import itertools
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -98,13 +98,21 @@ class HookDispatcher:
         self._register(event, checked)
         return checked
 
-    def remove(self, matcher: HookMatcher) -> bool:
-        """Remove a hook and return whether it was registered. A late call of a removed hook gets an empty answer."""
-        ids = [key for key, entry in self._registered.items() if entry.matcher is matcher]
+    def remove(self, matcher: HookMatcher, *, keep: Collection[str] = ()) -> bool:
+        """Remove a hook and return whether it was registered. A late call of a removed hook gets an empty answer.
+
+        The same matcher may have been added more than once: `keep` are the ids of the additions that stay.
+        """
+        ids = [key for key, entry in self._registered.items() if entry.matcher is matcher and key not in keep]
         for key in ids:
             del self._registered[key]
         self._removed.update(ids)
         return bool(ids)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The callback ids of all hooks."""
+        return frozenset(self._registered)
 
     def _register(self, event: str, matcher: HookMatcher, *, is_builtin: bool = False) -> None:
         events = matcher.only_for if event in matcher.only_for[:1] else (event,)

@@ -79,12 +79,13 @@ class LiveHooks:
         """
         async with self._one_at_a_time:
             dispatcher = self._port.hooks
+            known = dispatcher.ids
             added = dispatcher.add(event, matcher)
             try:
                 await put_in_force(dispatcher, self._port)
                 await self._send_hooks(dispatcher)
             except BaseException:
-                dispatcher.remove(added)
+                dispatcher.remove(added, keep=known)
                 raise
             return added
 

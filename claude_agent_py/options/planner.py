@@ -201,11 +201,11 @@ def _check_files(options: ClientOptions) -> None:
 def _paths_to_check(options: ClientOptions) -> Iterator[tuple[str, Path, Callable[[Path], bool], str]]:
     prompt, servers = options.system_prompt, options.mcp_servers
     if isinstance(prompt, SystemPromptFile):
-        yield "system_prompt", prompt.path.expanduser(), os.path.isfile, "no such file"
+        yield "system_prompt", Path(os.path.expanduser(prompt.path)), os.path.isfile, "no such file"
     if isinstance(servers, Path):
         yield "mcp_servers", servers, os.path.isfile, "no such file"
     for plugin in cast("Sequence[PluginConfig]", options.plugins):  # the option reads other values
-        yield "plugins", plugin.path.expanduser(), os.path.exists, "no such plugin"
+        yield "plugins", Path(os.path.expanduser(plugin.path)), os.path.exists, "no such plugin"
     for directory in options.additional_directories:
         yield "additional_directories", Path(options.cwd or os.curdir, directory), os.path.isdir, "no such directory"
     if options.project_config_root is not None:

@@ -98,7 +98,11 @@ def names(value: object) -> list[str]:
 
 def path(value: object) -> Path:
     """Read a path; `~` is the home directory."""
-    return Path(value if isinstance(value, Path) else text(value)).expanduser()
+    given = Path(value if isinstance(value, Path) else text(value))
+    try:
+        return given.expanduser()
+    except RuntimeError:
+        raise ValueError(f"there is no home for {given.parts[0]!r}") from None
 
 
 def home(value: object) -> Path | bool | None:
@@ -280,7 +284,7 @@ def mcp_servers(value: object) -> dict[str, object] | Path:
         servers = _index_by_name(value)
     else:
         raise ValueError(f"must map names to servers, or be the path of a file, not {type(value).__name__}")
-    _check_prefixes([_check_server_name(name) for name in servers])
+    check_server_names(servers)
     return {name: _read_mcp_server(name, server) for name, server in servers.items()}
 
 
@@ -294,19 +298,25 @@ def _index_by_name(servers: Iterable[object]) -> dict[str, object]:
     return named
 
 
-def _check_prefixes(names: list[str]) -> None:
-    """Refuse different names that are the same to the CLI: rules for one server would apply to the other."""
+def check_server_names(names: Iterable[object]) -> None:
+    """Raise ValueError for a name that is no server name, and for two whose tools a rule for one of them may mix up.
+
+    The rule `mcp__a` and the pattern `mcp__a__*` also cover the tools of a server `a__b`, which the CLI may even take
+    for the server `a`.
+    """
     prefixes: dict[str, str] = {}
     for name in names:
-        other = prefixes.setdefault(mcp_server_name(name), name)
-        if other != name:
-            raise ValueError(f"the tools of the servers {other!r} and {name!r} would have the same names")
-
-
-def _check_server_name(name: object) -> str:
-    if not isinstance(name, str) or not name.strip():
-        raise ValueError(f"{name!r} is not a server name; pass servers as {{name: server}}")
-    return name
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError(f"{name!r} is not a server name; pass servers as {{name: server}}")
+        prefix = f"{mcp_server_name(name)}__"
+        for known, other in prefixes.items():
+            if known == prefix:
+                raise ValueError(f"the tools of the servers {other!r} and {name!r} would have the same names")
+            if known.startswith(prefix) or prefix.startswith(known):
+                raise ValueError(
+                    f"a rule for the tools of one of the servers {other!r} and {name!r} covers the other's"
+                )
+        prefixes[prefix] = name
 
 
 def _read_mcp_server(name: str, server: object) -> object:

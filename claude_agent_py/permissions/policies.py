@@ -289,7 +289,7 @@ def within(directory: str | os.PathLike[str], *more: str | os.PathLike[str]) -> 
 
 
 def _resolve_root(directory: str | os.PathLike[str]) -> Path:
-    path = Path(directory).expanduser()
+    path = Path(os.path.expanduser(directory))
     if not path.is_dir():
         raise OptionsError(f"within: no such directory: {str(path)!r}", option="can_use_tool")
     return path.resolve()

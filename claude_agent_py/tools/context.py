@@ -42,7 +42,7 @@ class ToolContext(HandlerContext, frozen=True, kw_only=True):
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress without blocking.
 
-        Safe to call from the tool's thread. Ignored if the caller did not ask for progress.
+        Safe to call from any thread. Ignored if the caller did not ask for progress.
 
         `progress` must increase with every report. It restarts the CLI's limit for calls without progress
         (`CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT`), but does not extend the call's timeout.
@@ -113,7 +113,7 @@ class ToolContext(HandlerContext, frozen=True, kw_only=True):
         return {"action": "cancel"}
 
     def log(self, level: LogLevel, data: object, logger: str | None = None) -> None:
-        """Send a log message to the CLI without blocking. Safe to call from the tool's thread."""
+        """Send a log message to the CLI without blocking. Safe to call from any thread."""
         params = {"level": level, "logger": logger or self.tool_name, "data": data}
         self.notify("notifications/message", params)
 

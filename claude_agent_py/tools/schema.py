@@ -384,7 +384,7 @@ def _repair(arguments: Mapping[str, object], error: ValidationError) -> Iterator
         if isinstance(given, str):
             try:
                 yield name, json.loads(given)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
 
 

@@ -23,6 +23,8 @@ from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.tools.names import mcp_tool_name, sanitise
 
 _VARIABLE: Final = r"\{([A-Za-z_]\w*)\}"
+_LEAVES_FOLDER: Final = re.compile(r"[/\\\0]|\A\.\.?\Z")
+"""What a value must not have, because many functions make a path of it, and a model writes the URI."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class Resource:
     """A resource with a URI. `content` is its value, or an async or plain function that returns it.
 
     Text, bytes and `File`s are sent unchanged, other values as JSON. A URI with variables, such as `notes://{name}`, is
-    a template: `content` is a function that gets their values by name, which are texts without a slash.
+    a template: `content` is a function that gets their values by name, which are names without a path: a URI with a
+    slash, a backslash, a NUL or `..` in a value, also percent-encoded, is not found.
 
     Raises:
         OptionsError: The content of a template is no function with these parameters.
@@ -77,7 +80,10 @@ class Resource:
     def match(self, uri: str) -> dict[str, str] | None:
         """Return the values of the variables in a URI, decoded; None if it is not one of this resource."""
         found = self._pattern.fullmatch(uri)
-        return None if found is None else {name: unquote(value) for name, value in found.groupdict().items()}
+        if found is None:
+            return None
+        variables = {name: unquote(value) for name, value in found.groupdict().items()}
+        return None if any(map(_LEAVES_FOLDER.search, variables.values())) else variables
 
     def definition(self) -> JSONObject:
         """Return the MCP definition."""

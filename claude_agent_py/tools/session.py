@@ -3,15 +3,17 @@
 Every request gets an answer, because an unanswered handshake blocks the CLI's first turn for a minute.
 """
 
+import json
 import logging
 import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from anyio import CancelScope, from_thread
+from anyio import CancelScope
 
 from claude_agent_py._base.callbacks import Report, make_handler_error
 from claude_agent_py._base.errors import ToolInputError
+from claude_agent_py._base.event_loop import from_any_thread
 from claude_agent_py._base.log import get_logger
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.tools import jsonrpc
@@ -23,6 +25,7 @@ from claude_agent_py.tools.results import call_tool_result, failure_text
 from claude_agent_py.tools.sampling import SamplingRequest
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.codec import encode_json
 from claude_agent_py.wire.control.asks import ElicitationRequest
 from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.tools.names import TOOL_USE_ID, mcp_tool_name
@@ -55,6 +58,8 @@ class ServerSession:
         self._find_cwd = find_cwd
         self.ask = ask
         self._home = threading.get_ident()
+        self._send_soon: Callable[[JSONObject], object] | None = None
+        """Sends a message from another thread. Set by the first message, before which no tool runs."""
         self._running: dict[RequestID, tuple[CancelScope, HandlerContext]] = {}
         self._log_level = LOG_LEVELS.index("info")
         server.connect(self)
@@ -67,6 +72,7 @@ class ServerSession:
         Concurrent calls are safe. Cancelling cancels the request's work. Raises RPCError for a request that fails.
         """
         self._home = threading.get_ident()
+        self._send_soon = from_any_thread(self._send_logged)
         if jsonrpc.is_response(message):
             return None
         method = message.get("method")
@@ -134,7 +140,10 @@ class ServerSession:
     # Out
 
     def notify(self, method: str, params: JSONObject) -> None:
-        """Send a notification, from the event loop's thread or a tool's thread."""
+        """Send a notification, from any thread, without waiting for the event loop.
+
+        Raises TypeError or ValueError for what JSON cannot represent.
+        """
         level = params.get("level") if method == "notifications/message" else None
         if level in LOG_LEVELS and LOG_LEVELS.index(level) < self._log_level:
             return
@@ -142,11 +151,19 @@ class ServerSession:
         if threading.get_ident() == self._home:
             self._send(message)
             return
+        copy = json.loads(encode_json(message))  # the thread may change its data before the event loop sends it
         try:
-            from_thread.run_sync(self._send, message)
+            if self._send_soon is not None:
+                self._send_soon(copy)
         except RuntimeError:
-            # The thread was not started by anyio, or the event loop has ended.
-            logger.debug("a notification was dropped: %s", method)
+            logger.debug("a notification was dropped, because the event loop has ended: %s", method)
+
+    def _send_logged(self, message: JSONObject) -> None:
+        """Send a message. An error is logged: nobody waits for it."""
+        try:
+            self._send(message)
+        except Exception:
+            logger.exception("a notification of the server %s could not be sent", self._name)
 
     # Methods
 

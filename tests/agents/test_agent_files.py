@@ -89,6 +89,7 @@ def test_windows_line_ends_do_no_harm() -> None:
         ("name: x\nname: z\ndescription: y", "line 3: duplicate field name, first in line 2"),
         ("- a\n- b", "line 2: the front matter must consist of fields"),
         ("name: x\ndescription: y\nprompt: z", "line 4: the prompt belongs below the front matter"),
+        ("name: x\ndescription: y\nPrompt: z", "line 4: the prompt belongs below the front matter"),
         (
             "name: x\ndescription: y\nmcpServers:\n  - a: {comand: y}",
             "line 4: mcp_servers server 'a': command is missing",

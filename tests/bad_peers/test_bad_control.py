@@ -443,7 +443,8 @@ async def test_settings_that_take_the_agent_tool_from_a_delegation_guide_are_war
     assert "delegation_guide tells the model to use the tool Agent" in caplog.text
 
 
-async def test_a_name_that_the_custom_tools_have_is_no_name_of_a_server(start: MakeClient) -> None:
+@pytest.mark.parametrize("name", ["tools", "tools__mine"])
+async def test_a_name_that_the_custom_tools_have_is_no_name_of_a_server(name: str, start: MakeClient) -> None:
     @tool
     def order() -> str:
         """Order."""
@@ -451,7 +452,7 @@ async def test_a_name_that_the_custom_tools_have_is_no_name_of_a_server(start: M
 
     with anyio.fail_after(60):
         with pytest.raises(OptionsError, match="is taken by custom_tools"):
-            async with start(FakeCLI(), custom_tools=[order], mcp_servers={"tools": ToolServer("mine", [order])}):
+            async with start(FakeCLI(), custom_tools=[order], mcp_servers={name: ToolServer("mine", [order])}):
                 raise AssertionError("it starts")
 
 

@@ -69,6 +69,16 @@ async def test_a_child_works_and_ends(agent_of: MakeAgent) -> None:
     assert outcome.usage.total_tokens > 0
 
 
+async def test_a_child_that_ends_before_its_cli_tells_the_cost_is_not_told_to_be_free(agent_of: MakeAgent) -> None:
+    fake = child_cli(steps.wait_for_prompt(), frames.of_prompt(frames.assistant("one moment")), steps.exit(139))
+    with anyio.fail_after(60):
+        async with parent() as client:
+            outcome = await (await client.spawn(agent_of(fake), "Do it."))
+    assert outcome.usage is not None
+    assert outcome.usage.total_tokens > 0
+    assert outcome.usage.cost_usd is None
+
+
 async def test_a_crash_is_an_error_with_the_evidence(agent_of: MakeAgent) -> None:
     fake = child_cli(
         steps.wait_for_prompt(),

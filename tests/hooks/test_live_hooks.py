@@ -1,14 +1,16 @@
 """Changing the hooks of a session that runs."""
 
+from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
 from asking_cli import AskingCLI, asking, hook_call
 
-from claude_agent_py import HookContext, HookMatcher
+from claude_agent_py import HookContext, HookMatcher, guard
 from claude_agent_py.errors import ControlRejectedError, OptionsError
 from claude_agent_py.hooks import HookInput
+from claude_agent_py.permissions import deny_tools
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio
@@ -75,6 +77,19 @@ async def test_a_cli_that_refuses_changes_nothing(reply: Any) -> None:
         second = await hooks.add("Stop", handler)
         assert await hooks.remove(second)
         assert cli.known == before
+
+
+@pytest.mark.parametrize("make", [lambda: HookMatcher(None, handler), lambda: guard(deny_tools("*"))])
+async def test_an_addition_that_fails_leaves_the_same_hook_where_it_was(make: Callable[[], HookMatcher]) -> None:
+    cli, matcher = CLI(), make()
+    async with asking(hooks={"PreToolUse": [matcher]}, answers={"initialize": cli.initialize}) as cli.cli:
+        cli.reply = {"hooks_applied": False}
+        for event in ("PreToolUse", "PreToolUse" if matcher.only_for else "Stop"):
+            with pytest.raises(ControlRejectedError):
+                await cli.cli.client.hooks.add(event, matcher)
+        call = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}, "tool_use_id": "t1"}
+        answer = await cli.cli.reply_to(cli.cli.start_asking(hook_call(call, "hook_0")))
+    assert answer != {}
 
 
 async def test_invalid_hooks_are_refused_before_the_cli_is_asked() -> None:

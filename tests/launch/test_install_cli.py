@@ -81,6 +81,9 @@ def tgz(*members: tuple[str, bytes | None]) -> bytes:
     return buffer.getvalue()
 
 
+LARGE = tgz(("package/claude", hashlib.shake_128(b"x").hexdigest(50_000).encode()))
+
+
 def wheel(tmp_path: Path, version: str, member: str = "claude_agent_sdk/_bundled/claude") -> None:
     info = f"claude_agent_sdk-{version}.dist-info"
     with zipfile.ZipFile(tmp_path / "wheels" / f"claude_agent_sdk-{version}-py3-none-any.whl", "w") as archive:
@@ -337,6 +340,8 @@ def test_the_command_installs_the_version_that_it_names_or_none(
     [
         (b"", "left no archive"),
         (b"no archive at all", "not a gzip file"),
+        (LARGE[:20_000], "ended before"),
+        (LARGE[:20_000] + b"\xff" * 1000 + LARGE[21_000:], "invalid block type"),
         (tgz(("package/README.md", b"")), "holds no program"),
         (tgz(("package/claude", None)), "holds no program"),
         (tgz(("package/claude", script("1.1.1"))), "installed version 1.1.1 instead of 9.9.9"),

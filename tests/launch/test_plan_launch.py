@@ -336,6 +336,11 @@ def test_a_home_that_is_a_link_is_refused(tmp_path: Path) -> None:
         plan.prepare()
 
 
+def test_a_home_whose_name_is_no_path_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionsError, match="home: cannot be created"):
+        LaunchPlan(argv=["claude"], env={}, home=tmp_path / "a\0b").prepare()
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a folder away")
 def test_a_home_of_another_user_is_refused_unless_it_is_the_clis(tmp_path: Path) -> None:
     home = tmp_path / "home"

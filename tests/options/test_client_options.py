@@ -239,6 +239,11 @@ def test_a_replacement_that_an_error_names_exists() -> None:
             {"mcp_servers": {"a.b": ToolServer("x"), "a_b": ToolServer("y")}},
             "'a.b' and 'a_b' would have the same names",
         ),
+        (
+            {"mcp_servers": {"a": ToolServer("x"), "a__b": ToolServer("y")}},
+            "a rule for the tools of one of the servers 'a' and 'a__b' covers the other's",
+        ),
+        ({"cwd": "~nobody-of-this-name/x"}, "cwd: there is no home for '~nobody-of-this-name'"),
         ({"mcp_servers": 5}, "mcp_servers: must map names to servers, or be the path of a file, not int"),
         ({"hooks": {"PreToolUse": [lambda: 1]}}, "must take two arguments: the input and the context"),
         ({"hooks": {"PreToolUs": [handler]}}, "hooks: unknown hook event 'PreToolUs'; did you mean 'PreToolUse'?"),

@@ -272,9 +272,10 @@ async def test_other_tools_are_none_of_its_business(repo: Path) -> None:
     assert await opinion(within(repo), "Bash", {"command": "cat /etc/passwd"}) is None
 
 
-def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("directory", ["/nowhere/at/all", "~nobody-of-this-name/x", "/tmp/\0"])
+def test_a_directory_that_is_not_there_is_refused(directory: str) -> None:
     with pytest.raises(OptionsError, match="no such directory"):
-        within(tmp_path / "nothing")
+        within(directory)
 
 
 # Commands --------------------------------------------------------------------------------------------------------

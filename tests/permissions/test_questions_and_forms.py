@@ -173,7 +173,17 @@ def test_a_form_has_fields_in_the_order_of_the_server() -> None:
     assert form.fields["tags"].choices == {"x": "x", "y": "y"}
 
 
-@pytest.mark.parametrize("schema", [None, {}, {"properties": 3}, {"properties": {"a": 3}}])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        {},
+        {"properties": 3},
+        {"properties": {"a": 3}},
+        {"properties": {"a": {"oneOf": [3, "const"]}, "b": {"items": {"anyOf": [None]}}}},
+        {"properties": {"a": {}}, "required": 3},
+    ],
+)
 def test_a_strange_schema_makes_no_trouble(schema: Any) -> None:
     assert Form.of(schema).problems({}) == {}
 
@@ -200,7 +210,9 @@ def test_an_answer_that_fits(content: dict[str, Any]) -> None:
         ({"age": "36"}, "age", "must be a number"),
         ({"age": True}, "age", "must be a number"),
         ({"age": 1.5}, "age", "whole"),
-        ({"age": float("inf")}, "age", "whole"),
+        ({"age": float("inf")}, "age", "finite"),
+        ({"age": 10**400}, "age", "at most 150"),
+        ({"weight": float("nan")}, "weight", "finite"),
         ({"age": -1}, "age", "at least 0"),
         ({"age": 151}, "age", "at most 150"),
         ({"mail": "me"}, "mail", "must be a email"),

@@ -737,6 +737,14 @@ async def test_a_server_that_stays_goes_on_with_its_calls() -> None:
         assert "waited" in str(await cli.reply_to(call))
 
 
+@pytest.mark.parametrize("names", [["a b", "a.b"], ["a", "a__b"], [""]])
+async def test_servers_whose_tools_a_rule_would_mix_up_are_not_sent(names: list[str]) -> None:
+    async with asking() as cli:
+        with pytest.raises(OptionsError, match="mcp_servers: "):
+            await cli.client.mcp.set_servers({name: server_with("x", "a") for name in names})
+        assert cli.requests("mcp_set_servers") == []
+
+
 async def test_another_server_under_the_same_name_is_told_as_one_gone_and_one_come() -> None:
     before = {"one": server_with("one", "a"), "tools": server_with("tools", "b")}
     given = {"one": server_with("one", "c"), "new": server_with("new", "d")}

@@ -347,11 +347,19 @@ async def test_a_template_is_read_with_the_values_in_the_address(connect: Connec
     listed = (await client.ask("resources/templates/list"))["result"]["resourceTemplates"]
     assert listed == [{"uriTemplate": "notes://{day}/{name}.txt", "name": "note"}]
     assert [each["uri"] for each in (await client.ask("resources/list"))["result"]["resources"]] == ["notes://today"]
-    for uri, text in (("notes://mon%20day/a%2Fb.txt", "mon day: a/b"), ("notes://today", "busy")):
+    for uri, text in (("notes://mon%20day/a%2Eb.txt", "mon day: a.b"), ("notes://today", "busy")):
         [read] = (await client.ask("resources/read", {"uri": uri}))["result"]["contents"]
         assert (read["uri"], read["text"]) == (uri, text)
     for uri in ("notes://a/b/c.txt", "notes://a/b_txt", "notes://a/.txt"):
         assert (await client.ask("resources/read", {"uri": uri}))["error"]["code"] == -32002
+
+
+@pytest.mark.parametrize("value", ["..%2Fb", "..", "%2e%2E", ".", "%2Fetc%2Fpasswd", "..%5Cb", "..\\b", "b%00"])
+async def test_a_value_of_a_template_never_leads_out_of_a_folder(value: str, connect: Connect) -> None:
+    asked: list[str] = []
+    client = await connect(ToolServer("calc", resources=[Resource("notes://{day}/x", lambda day: asked.append(day))]))
+    assert (await client.ask("resources/read", {"uri": f"notes://{value}/x"}))["error"]["code"] == -32002
+    assert asked == []
 
 
 @pytest.mark.parametrize(
@@ -453,7 +461,7 @@ async def test_answers_to_nothing_are_harmless(connect: Connect) -> None:
         assert await client.send({"jsonrpc": "2.0", "id": request_id, "result": {}}) == ACK
 
 
-async def test_progress_from_a_thread_of_ones_own_is_dropped(connect: Connect) -> None:
+async def test_progress_from_a_thread_of_ones_own_is_sent(connect: Connect) -> None:
     @tool
     async def work(context: ToolContext) -> str:
         thread = threading.Thread(target=context.report_progress, args=(1,))
@@ -463,6 +471,43 @@ async def test_progress_from_a_thread_of_ones_own_is_dropped(connect: Connect) -
 
     client = await connect(ToolServer("calc", [work]))
     assert text_of(await client.call("work", progressToken="p")) == "done"
+    assert [message["params"]["progress"] for message in client.heard] == [1]
+
+
+async def test_a_tool_in_its_thread_reports_without_waiting_for_the_event_loop(connect: Connect) -> None:
+    began, may_report, reported = threading.Event(), threading.Event(), threading.Event()
+
+    @tool
+    def work(context: ToolContext) -> str:
+        began.set()
+        may_report.wait()
+        data = [1]
+        context.log("warning", data)
+        data.append(2)
+        reported.set()
+        return "done"
+
+    client = await connect(ToolServer("calc", [work]))
+    call = client.start("tools/call", {"name": "work", "arguments": {}})
+    await anyio.to_thread.run_sync(began.wait)
+    may_report.set()
+    assert reported.wait(5)  # blocks the event loop
+    assert text_of((await client.cli.reply_to(call))["mcp_response"]["result"]) == "done"
+    assert [message["params"]["data"] for message in client.heard] == [[1]]
+
+
+@pytest.mark.parametrize("runs_in_thread", [True, False])
+async def test_a_report_that_is_no_json_is_an_error_of_the_tool(runs_in_thread: bool, connect: Connect) -> None:
+    def plain(context: ToolContext) -> None:
+        context.log("warning", object())
+
+    async def work(context: ToolContext) -> None:
+        plain(context)
+
+    client = await connect(ToolServer("calc", [tool(name="work")(plain if runs_in_thread else work)]))
+    result = await client.call("work")
+    assert result["isError"]
+    assert "TypeError" in text_of(result)
     assert client.heard == []
 
 

@@ -21,6 +21,7 @@ from claude_agent_py._journal.events import RequestUnreadable
 from claude_agent_py._journal.requests import PROGRESS, QUESTIONS, HookRun
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER
+from claude_agent_py.options.readers import check_server_names
 from claude_agent_py.tasks import Task
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.wire.base import JSONObject
@@ -360,13 +361,15 @@ def collect_hosted_servers(options: ClientOptions) -> dict[str, Any]:
     """Return the servers in this process by name, including the one for `custom_tools`.
 
     Raises:
-        OptionsError: A server has the name that `custom_tools` need.
+        OptionsError: A server has the name that `custom_tools` need, or one that begins with it.
     """
     hosted = options.hosted_mcp_servers
+    given = options.mcp_servers if isinstance(options.mcp_servers, Mapping) else ()
     if options.custom_tools:
-        if isinstance(options.mcp_servers, dict) and CUSTOM_TOOLS_SERVER in options.mcp_servers:
-            raise OptionsError(
-                f"the name {CUSTOM_TOOLS_SERVER!r} is taken by custom_tools; choose another one", option="mcp_servers"
-            )
+        try:
+            check_server_names([CUSTOM_TOOLS_SERVER, *given])
+        except ValueError as error:
+            problem = f"the name {CUSTOM_TOOLS_SERVER!r} is taken by custom_tools; choose another one: {error}"
+            raise OptionsError(problem, option="mcp_servers") from None
         hosted[CUSTOM_TOOLS_SERVER] = answering.ToolServer(CUSTOM_TOOLS_SERVER, tools=list(options.custom_tools))
     return hosted

@@ -16,6 +16,7 @@ from claude_agent_py._base.streams import pauses
 from claude_agent_py._connection import answering
 from claude_agent_py._connection.connection import CurrentConnection
 from claude_agent_py._connection.controls.base import Controls, omit_unset
+from claude_agent_py.options.readers import check_server_names
 from claude_agent_py.tasks.task import check_timeout
 from claude_agent_py.tools.host import MCPHost
 from claude_agent_py.wire.base import JSONObject
@@ -130,6 +131,10 @@ class MCPControls(Controls):
         """
         if not isinstance(servers, Mapping):
             raise OptionsError("pass servers by name: {name: server}", option="mcp_servers")
+        try:
+            check_server_names(servers)
+        except ValueError as error:
+            raise OptionsError(str(error), option="mcp_servers") from None
         configs = {name: self._server_config(name, server) for name, server in servers.items()}
         fresh = self._not_hosted_yet(servers)
         replaced = {name: server for name, server in self._host.servers.items() if name in fresh}

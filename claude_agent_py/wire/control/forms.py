@@ -1,5 +1,6 @@
 """The form of an elicitation: its fields, and the validation of answers."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -76,7 +77,9 @@ class FormField:
     def _check_number(self, value: object) -> str | None:
         if not isinstance(value, int | float) or isinstance(value, bool):
             return "must be a number"
-        if self.type == "integer" and not float(value).is_integer():
+        if isinstance(value, float) and not math.isfinite(value):
+            return "must be a finite number"
+        if self.type == "integer" and isinstance(value, float) and not value.is_integer():
             return "must be a whole number"
         return _check_limits(value, self.schema, "minimum", "maximum", "")
 
@@ -105,9 +108,10 @@ class Form:
         properties = (schema or {}).get("properties")
         properties = properties if isinstance(properties, Mapping) else {}
         required = (schema or {}).get("required")
+        required = required if isinstance(required, list) else []
         names = [name for name in order or () if name in properties]
         names += [name for name in properties if name not in names]
-        return cls({name: _read_field(name, properties[name], name in (required or ())) for name in names})
+        return cls({name: _read_field(name, properties[name], name in required) for name in names})
 
     def problems(self, content: Mapping[str, object]) -> dict[str, str]:
         """Return the problems of an answer by field name."""
@@ -152,7 +156,7 @@ def _read_field(name: str, schema: object, required: bool) -> FormField:
 def _read_choices(schema: JSONMapping) -> dict[str, str]:
     for key in ("oneOf", "anyOf"):
         if isinstance(schema.get(key), list):
-            choices = [choice for choice in schema[key] if "const" in choice]
+            choices = [choice for choice in schema[key] if isinstance(choice, Mapping) and "const" in choice]
             return {str(choice["const"]): str(choice.get("title", choice["const"])) for choice in choices}
     values = schema.get("enum")
     names = schema.get("enumNames")
