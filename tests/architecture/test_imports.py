@@ -10,6 +10,7 @@ import operator
 import os
 import pkgutil
 import pydoc
+import re
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,7 @@ import pytest
 from package_source import PACKAGE
 
 import claude_agent_py
-from claude_agent_py._base.official_names import OFFICIAL_METHODS, OFFICIAL_NAMES
+from claude_agent_py import compat
 
 RUNTIME = {"anyio", "msgspec", "pydantic", "pydantic-core", "typing-extensions"}
 BELOW = {"annotated-types", "typing-inspection", "idna", "sniffio", "exceptiongroup"}
@@ -313,14 +314,33 @@ def test_a_missing_name_says_where_it_is_in_both_forms(where: str, name: str, hi
     assert getattr(module, name, None) is None
 
 
-def test_every_name_of_the_official_sdk_that_is_called_otherwise_here_is_in_the_guide() -> None:
-    guide = (PACKAGE.parent / "docs" / "coming-from-the-official-sdk.md").read_text(encoding="utf-8")
-    everywhere = {name for module in EVERY_MODULE for name in getattr(importlib.import_module(module), "__all__", ())}
-    for name, replacement in OFFICIAL_NAMES.items():
-        assert f"`{name}" in guide, name
-        if replacement.isidentifier():
-            assert replacement in everywhere, name
-            assert f"`{replacement}" in guide, name
+def complaint(owner: object, name: str) -> str | None:
+    """Return what a missing name says, or None if it is there."""
+    try:
+        getattr(owner, name)
+    except AttributeError as error:
+        return str(error)
+    return None
+
+
+GUIDE = (PACKAGE.parent / "docs" / "coming-from-the-official-sdk.md").read_text(encoding="utf-8")
+OTHERWISE = re.compile(
+    r": (?:the official SDK's \w+ is (?P<here>\w+) in |instead of the official SDK's \w+, use |\w+ is in )"
+)
+
+
+def test_every_name_of_the_official_sdk_says_what_stands_for_it_here_and_so_does_the_guide() -> None:
+    official = {*importlib.import_module("claude_agent_py.compat").__all__} - {"install", "types"}
+    assert len(official) > 150
+    for name in sorted({*official, "ClaudeCodeOptions"}):
+        if (says := complaint(claude_agent_py, name)) is None:
+            continue
+        found = OTHERWISE.search(says)
+        assert found, says
+        regular = re.sub("Hook(SpecificOutput|Input)$", lambda end: end[1].removeprefix("Specific"), name)
+        if "the official SDK's" in says and found["here"] not in (regular, name.replace("Mcp", "MCP")):
+            assert f"`{name}" in GUIDE, name
+            assert found["here"] is None or f"`{found['here']}" in GUIDE, name
 
 
 @pytest.mark.parametrize(
@@ -338,16 +358,23 @@ def test_a_method_of_the_official_client_says_where_it_is(name: str, hint: str) 
     assert not hasattr(claude_agent_py.Client(), name)
 
 
-def test_replacements_of_official_methods_exist_and_are_in_the_guide() -> None:
-    guide = (PACKAGE.parent / "docs" / "coming-from-the-official-sdk.md").read_text(encoding="utf-8")
+def test_every_method_of_the_official_clients_is_here_or_says_what_stands_for_it() -> None:
     client = claude_agent_py.Client()
-    for name, instead in OFFICIAL_METHODS.items():
-        assert name in guide.lower() or name.replace("_", "") in guide.lower(), name
-        path = instead.removeprefix("client.").partition("(")[0]
-        if path == "info":
-            assert hasattr(claude_agent_py.Client, path)
-        elif path.startswith("info."):  # a client that is not connected has no `info`
-            assert hasattr(claude_agent_py.control.InitializeReply, path.removeprefix("info.")), name
+    table, _, _ = GUIDE.partition("## Missing features")
+    rows = [line for line in table.splitlines() if re.match(r"\| `\w+\(", line) and "| `client." in line]
+    typescript = {name: row for row in rows for name in re.findall(r"`(\w+)\(", row.split("|")[1])}
+    python = {name: GUIDE for name in dir(compat.ClaudeSDKClient) if not name.startswith("_")}
+    assert len(typescript) > 25
+    for name, place in {**python, **typescript}.items():
+        if (says := complaint(client, name)) is None:
+            continue
+        found = re.search(r"instead of the official SDK's \w+, use client\.([\w.]+)", says)
+        assert found, says
+        path = found[1].rstrip(".")
+        assert f"client.{path}" in place, name
+        group, _, field = path.partition(".")
+        if group == "info":  # a client that is not connected has no `info`
+            assert not field or hasattr(claude_agent_py.control.InitializeReply, field), name
         else:
             operator.attrgetter(path)(client)
 

@@ -47,8 +47,7 @@ PURE = {
     "scripts of fakes, with the time as an argument": {
         "testing/test_fake_player.py": "testing.fake_player",
     },
-    "tables in which every option and every official name has to stand": {
-        "architecture/test_imports.py": "_base.official_names",
+    "tables in which every option has to stand": {
         "options/test_option_tables.py": "children.process_options options.table pool.compatibility",
     },
 }
