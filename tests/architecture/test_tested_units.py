@@ -25,9 +25,8 @@ PURE = {
         "tasks/folding.py": """
             _base.bounded_reading _base.growing_files _journal.requests _journal.tasks.announcements
             _journal.tasks.events _journal.tasks.outcome _journal.tasks.record _journal.tasks.spending
-            _journal.tasks.state
+            _journal.tasks.state tasks.files.follow
         """,
-        "tasks/test_task_follow.py": "tasks.files.follow",
     },
     "facts to the views of a session": {
         "observe/live.py": "_journal.live _journal.views acp.updates cli._chat.conversation",

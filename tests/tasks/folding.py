@@ -39,6 +39,7 @@ from claude_agent_py.control import (
 )
 from claude_agent_py.errors import HandlerError
 from claude_agent_py.tasks import Answered, Asked, Grace, TaskEvent, TaskIntake, TaskManager
+from claude_agent_py.tasks.files.follow import AgentDecoder as AgentDecoder, ShellDecoder as ShellDecoder
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
 
