@@ -115,6 +115,12 @@ class ProcessEnd(msgspec.Struct, frozen=True):
     """Whether another process follows. It reports the background tasks that did not end."""
 
 
+class TurnStopped(msgspec.Struct, frozen=True):
+    """A frame that no process sends: the CLI has stopped the turn, as it notes in the transcript."""
+
+    error: str
+
+
 class Journal:
     """Folds a session into facts.
 
@@ -470,6 +476,7 @@ RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     ControlRequest: Journal._on_request,
     ControlCancelRequest: lambda self, frame: self._requests.settle(frame.request_id, None, self._at, "cancelled"),
     ProcessEnd: Journal._on_process_end,
+    TurnStopped: lambda self, stop: self._leave_turn(self._worked_at, "error", stop.error),
     HookRun: lambda self, run: self._requests.add_run(run, self._at),
     HookStartedMessage: lambda self, message: self._requests.open_hook(message, self._at),
     HookResponseMessage: lambda self, message: self._requests.end_hook(message, self._at),

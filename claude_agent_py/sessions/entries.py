@@ -98,7 +98,7 @@ def _read_main(session_id: str, history: Transcript) -> Iterator[TimedFrame]:
         begins = isinstance(message, UserMessage) and not message.tool_results and is_prompt(message.raw)
         is_resuming = is_resuming and not begins and not isinstance(message, AssistantMessage)
         yield message, at, begins
-        if begins:
+        if begins and isinstance(message, UserMessage):
             yield InitMessage(session_id=session_id, user_message_uuids=[message.uuid]), at, False
 
 

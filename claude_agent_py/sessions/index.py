@@ -4,6 +4,7 @@ The description of a file is cached in this process until its size or time chang
 than reading the folder. All calls block.
 """
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -141,7 +142,8 @@ def _scan_folder(folder: str, files: list[_File], with_folder: set[str]) -> None
                 if session_id is None:
                     with_folder.add(entry.path)
                 elif entry.is_file(follow_symlinks=False):
-                    files.append(_File(entry.path, session_id, entry.stat(follow_symlinks=False)))
+                    with contextlib.suppress(FileNotFoundError):  # it was deleted since
+                        files.append(_File(entry.path, session_id, entry.stat(follow_symlinks=False)))
     except OSError:
         return
 

@@ -139,17 +139,16 @@ def read_info(
             found = _search_back(file, start, found)
     if start:
         found = _find_notes(head, 0) | found
-    notes = {kind: _read_line(note) for kind, note in found.items()}
     data = _fold_head(head, is_whole=size <= HEAD_BYTES)
-    for note in notes.values():
+    for note in found.values():
         apply_entry(data, note)
     data["git_branch"] = _find_branch(tail) or data.get("git_branch")
     if known is not None:
         if not (data.get("custom_title") or data.get("ai_title")):
             data["custom_title"] = known.custom_title
-        if b"tag" not in notes:  # an empty tag is one that was removed
+        if b"tag" not in found:  # an empty tag is one that was removed
             data["tag"] = known.tag
-    cost = notes.get(b"cost-state", {}).get("totalCostUSD")
+    cost = found.get(b"cost-state", {}).get("totalCostUSD")
     return build_info(
         session_id,
         status.st_mtime_ns // 1_000_000,
@@ -166,7 +165,7 @@ def _read_at(file: IO[bytes], start: int, size: int) -> bytes:
     return file.read(size)
 
 
-def _search_back(file: IO[bytes], end: int, found: dict[bytes, bytes]) -> dict[bytes, bytes]:
+def _search_back(file: IO[bytes], end: int, found: dict[bytes, JSONObject]) -> dict[bytes, JSONObject]:
     """Return the notes found so far, and those before `end`, until there are a title and a tag."""
     lowest = max(0, end - DEEP_BYTES)
     while end > lowest and not (b"tag" in found and b"custom-title" in found):
@@ -192,12 +191,12 @@ def _fold_head(head: bytes, *, is_whole: bool) -> JSONObject:
     return data
 
 
-def _read_line(line: bytes | None) -> JSONObject:
+def _read_line(line: bytes) -> JSONObject:
     """Return an entry or a note; an empty one for a damaged line."""
     try:
-        return _decode(line) if line else {}
+        return _decode(line)
     except (ValueError, RecursionError):
-        return read_object(line or b"") or {}  # it may have lone surrogates
+        return read_object(line) or {}  # it may have lone surrogates
 
 
 def _find_branch(tail: bytes) -> str | None:
@@ -215,15 +214,18 @@ def _find_branch(tail: bytes) -> str | None:
         return None
 
 
-def _find_notes(data: bytes, start: int) -> dict[bytes, bytes]:
-    """Return the last note of each kind in the part of a file that begins at `start`. Notes begin with their type."""
-    found: dict[bytes, bytes] = {}
+def _find_notes(data: bytes, start: int) -> dict[bytes, JSONObject]:
+    """Return the last note of each kind in the part of a file that begins at `start`. Notes begin with their type.
+
+    A damaged note, or one that is not fully written yet, does not count.
+    """
+    found: dict[bytes, JSONObject] = {}
     data = data if start else b"\n" + data
     end = len(data)
     while (place := data.rfind(_NOTE, 0, end)) >= 0:
         kind, _, _ = data[place + len(_NOTE) : place + len(_NOTE) + _MOST_KIND].partition(b'"')
-        if kind in _KINDS and kind not in found:
-            found[kind] = data[place + 1 :].partition(b"\n")[0]
+        if kind in _KINDS and kind not in found and (note := _read_line(data[place + 1 :].partition(b"\n")[0])):
+            found[kind] = note
         end = place
     return found
 

@@ -1,8 +1,8 @@
 """What is in a transcript beside its messages.
 
 The CLI tells the model that a task has ended, in an entry or in an attachment within a turn, or to carry on with the
-turn of a prompt. A prompt that it takes into a turn under way is an attachment. What a command says that it runs itself
-is an entry of the system.
+turn of a prompt. A prompt that it takes into a turn under way is an attachment, and so is its note that it has stopped
+a turn. What a command says that it runs itself is an entry of the system.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from claude_agent_py._base.bounded_reading import read_object
+from claude_agent_py._journal.fold import TurnStopped
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.fitting import Misfit, fit
@@ -23,7 +24,8 @@ from claude_agent_py.wire.timestamps import seconds
 
 _RESUMED: Final = b'"carriesOnTurnOf"'
 """The key for the prompt of a turn that another process was cut off in (CLI 2.1.332)."""
-_MARKS: Final = (_RESUMED, b'"task-notification"', b'"queued_command"', b'"local_command"')
+_STOPPED: Final = "max_turns_reached"
+_MARKS: Final = (_RESUMED, b'"task-notification"', b'"queued_command"', b'"local_command"', f'"{_STOPPED}"'.encode())
 _SENDER: Final = "task-notification"
 _NOTIFICATION: Final = re.compile(r"<task-notification>\s*(?P<body><task-id>.*?)</task-notification>", re.DOTALL)
 _FIELD: Final = re.compile(
@@ -38,9 +40,9 @@ _OUTPUT: Final = re.compile(r"<local-command-(stdout|stderr)>(?P<text>.*)</local
 WITHIN_TURN: Final = "next"
 """The `priority` of a prompt within a turn."""
 
-Notice: TypeAlias = TaskNotificationMessage | InitMessage | UserMessage | LocalCommandOutputMessage
-"""The end of a task, the start of a turn that goes on in another process, a prompt within a turn, or the output of a
-command."""
+Notice: TypeAlias = TaskNotificationMessage | InitMessage | UserMessage | LocalCommandOutputMessage | TurnStopped
+"""The end of a task, the start of a turn that goes on in another process, a prompt within a turn, the output of a
+command, or the end of a turn that the CLI has stopped."""
 
 
 def find_notices(snapshot: Snapshot) -> "array[int]":
@@ -70,6 +72,9 @@ def read_notices(line: bytes) -> Iterator[tuple[Notice, float | None]]:
         return
     attachment = entry.get("attachment")
     holder = attachment if isinstance(attachment, dict) else entry
+    if attachment is holder and holder.get("type") == _STOPPED:
+        error = f"Reached maximum number of turns ({holder.get('maxTurns')})"  # as in the result
+        yield TurnStopped(error), seconds(entry.get("timestamp"))
     if holder.get("commandMode") == "prompt" and not holder.get("isMeta"):
         yield from _read_prompt(holder, entry)
     origin = holder.get("origin")

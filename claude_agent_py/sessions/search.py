@@ -70,27 +70,26 @@ def search_sessions(
 
 
 def _search(text: str, sessions: list[SessionInfo]) -> Iterator[SearchHit]:
-    pattern = _build_pattern(text)
+    in_file, wanted = _build_pattern(text), re.compile(re.escape(text), re.IGNORECASE)
     for info in sessions:
         try:
-            if pattern is not None and not _may_contain(Snapshot(info.path, info.file_size), pattern):
+            if in_file is not None and not _may_contain(Snapshot(info.path, info.file_size), in_file):
                 continue
             for message in StoredSession(info).history:
-                excerpt = find_excerpt(message, text)
+                excerpt = _find_excerpt(message, wanted)
                 if excerpt is not None:
                     yield SearchHit(info, message, excerpt)
         except (OSError, SessionError):
             continue
 
 
-def find_excerpt(message: TranscriptMessage, text: str) -> str | None:
+def _find_excerpt(message: TranscriptMessage, wanted: "re.Pattern[str]") -> str | None:
     """Return an excerpt of a message around a text, or None if the message does not contain it."""
-    wanted = text.casefold()
     for part in _iter_texts(message):
-        place = part.casefold().find(wanted)
-        if place >= 0:
-            start = max(0, place - _AROUND)
-            end = place + len(text) + _AROUND
+        found = wanted.search(part)
+        if found is not None:
+            start = max(0, found.start() - _AROUND)
+            end = found.end() + _AROUND
             before = "…" if start else ""
             after = "…" if end < len(part) else ""
             return f"{before}{part[start:end]}{after}"

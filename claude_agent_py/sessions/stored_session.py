@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from claude_agent_py._base.blocking_calls import blocking
 from claude_agent_py._base.errors import SessionError
 from claude_agent_py._journal.facts import MAIN, CallEnded, CallStarted, Fact, Tokens
-from claude_agent_py._journal.fold import Journal, ProcessEnd, TimedFrame, fold_frames
+from claude_agent_py._journal.fold import Journal, ProcessEnd, TimedFrame, TurnStopped, fold_frames
 from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py._journal.tasks.spending import Counts, Spending, sum_counts, to_tokens
 from claude_agent_py._journal.tool_calls import ToolCallRecord
@@ -145,7 +145,7 @@ class StoredSession:
             SessionError: The transcript cannot be read.
         """
         for timed, facts in fold_frames(self._read):
-            if timed is not None and not isinstance(timed[0], list | ProcessEnd):
+            if timed is not None and not isinstance(timed[0], list | ProcessEnd | TurnStopped):
                 yield timed[0]
             yield from facts
 

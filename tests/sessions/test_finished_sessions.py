@@ -197,6 +197,18 @@ def test_prompts_within_a_turn_and_the_output_of_commands_are_told(stored: Store
     assert [event.content for event in events if isinstance(event, LocalCommandOutputMessage)] == ["$1"]
 
 
+def test_a_turn_that_reached_the_maximum_of_api_calls_is_an_error(stored: Stored) -> None:
+    for number in (1, 2):
+        if number > 1:
+            stored.user("go on")
+        stored.assistant(call(f"t{number}"))
+        stored.result(f"t{number}", "done")
+        stored.entry("attachment", attachment={"type": "max_turns_reached", "maxTurns": 1, "turnCount": 2})
+    ends = [fact for fact in session(stored).journal() if isinstance(fact, TurnEnded)]
+    assert [(end.status, end.error) for end in ends] == [("error", "Reached maximum number of turns (1)")] * 2
+    assert not [event for event in session(stored).events() if "Stopped" in type(event).__name__]
+
+
 def test_a_task_that_the_cli_says_was_cut_off_has_that_as_its_reason(stored: Stored) -> None:
     launch_shell(stored, "b11111111")
     told = "Background shell command didn't finish before the previous session ended"
@@ -375,6 +387,21 @@ def test_files_tell_how_a_task_ended_that_nobody_reported(stored: Stored, tmp_pa
         "a1": (TaskStatus.COMPLETED, Evidence.TRANSCRIPT),
     }
     assert found["b11111111"].output_file == str(output)
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "status"), [("end_turn", TaskStatus.COMPLETED), ("tool_use", TaskStatus.FAILED)]
+)
+def test_the_last_message_tells_how_the_subagent_of_a_skill_ended(
+    stored: Stored, stop_reason: str, status: TaskStatus
+) -> None:
+    above = Stored(stored.config)
+    above.path = stored.agent("a1", ["Look"], agentType="general-purpose", requestShape="foreground")
+    message = {"role": "assistant", "model": "m", "content": [{"type": "text", "text": "Seen."}]}
+    above.entry("assistant", message={**message, "stop_reason": stop_reason}, isSidechain=True, agentId="a1")
+    found = tasks(stored)["a1"]
+    assert found.outcome is not None
+    assert (found.status, found.outcome.summary) == (status, "Seen.")
 
 
 def test_a_tool_of_somebody_else_cannot_speak_of_tasks(stored: Stored) -> None:

@@ -1,11 +1,13 @@
 """Listing sessions from the beginnings and the ends of their transcripts, and finding text in them."""
 
+import contextlib
 import errno
 import json
 import os
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +137,43 @@ def test_a_longer_file_with_the_inode_of_the_one_that_it_replaces_does_not_get_i
     [listed] = list_sessions(config_dir=tmp_path)
     assert (listed.first_prompt, listed.custom_title, listed.tag) == ("another prompt", None, None)
     assert (info(another).custom_title, info(another).tag) == ("New", None)
+
+
+@pytest.mark.parametrize("cut", ['{"type":"custom-title","customTi', '{"type":"tag","ta', '{"type":"last-prompt"'])
+def test_a_note_that_is_not_complete_does_not_hide_the_one_before(tmp_path: Path, cut: str) -> None:
+    stored = Stored(tmp_path)
+    stored.user("one")
+    stored.note("custom-title", customTitle="A title")
+    stored.note("tag", tag="a tag")
+    stored.note("last-prompt", lastPrompt="two")
+    with stored.path.open("a") as file:
+        file.write(cut)
+    for found in (*list_sessions(config_dir=tmp_path), info(stored)):
+        assert (found.custom_title, found.tag, found.last_prompt) == ("A title", "a tag", "two")
+
+
+def test_a_session_that_is_deleted_while_others_are_listed_hides_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        Stored(tmp_path, session_id(number)).user("hi")
+    real, gone = os.scandir, list[str]()
+
+    @contextlib.contextmanager
+    def scan(path: Any) -> Iterator[Iterator[os.DirEntry[str]]]:
+        def entries() -> Iterator[os.DirEntry[str]]:
+            for entry in found:
+                if entry.name.endswith(".jsonl") and not gone:
+                    gone.append(entry.name.removesuffix(".jsonl"))
+                    os.unlink(entry.path)
+                yield entry
+
+        with real(path) as found:
+            yield entries()
+
+    monkeypatch.setattr(os, "scandir", scan)
+    listed = {each.id for each in list_sessions(config_dir=tmp_path)}
+    assert listed - {*gone} == {session_id(number) for number in range(3)} - {*gone}
 
 
 def test_a_title_far_back_is_found_for_a_single_session(tmp_path: Path) -> None:
@@ -323,6 +362,12 @@ def test_search_continues_after_a_session_that_was_deleted_meanwhile(text: str, 
     hits = search_sessions(text, config_dir=tmp_path)
     stored.path.unlink()
     assert [hit.session_id for hit in hits] == [session_id(0)]
+
+
+def test_an_excerpt_has_the_text_whatever_is_before_it(tmp_path: Path) -> None:
+    Stored(tmp_path).user("\xdf" * 100 + "\u0130" * 100 + " NEEDLE here")  # lower case of these is longer
+    [hit] = search_sessions("needle", config_dir=tmp_path)
+    assert hit.excerpt == "\u2026" + "\u0130" * 59 + " NEEDLE here"
 
 
 def test_search_finds_no_thoughts_and_pictures(tmp_path: Path) -> None:

@@ -53,6 +53,22 @@ async def test_a_call_of_a_store_that_gets_no_answer_fails_in_time_and_the_next_
     store.close()
 
 
+async def test_connections_that_the_server_has_ended_meanwhile_are_replaced(postgres: PostgresServer) -> None:
+    url = new_database(postgres)
+    store = PostgresStore(url)
+    key: SessionKey = {"project_key": "p", "session_id": "s"}
+    async with anyio.create_task_group() as calls:
+        for _ in range(8):
+            calls.start_soon(store.load, key)
+    others = "FROM pg_stat_activity WHERE datname = current_database() AND pid != pg_backend_pid()"
+    with anyio.fail_after(PATIENCE), psycopg.connect(url, autocommit=True) as server:
+        while server.execute(f"SELECT pg_terminate_backend(pid) {others}").fetchall():
+            await anyio.sleep(0.01)
+    await store.append(key, [{"type": "user", "uuid": "1"}])
+    assert len(await store.load(key) or ()) == 1
+    store.close()
+
+
 def threads_in(part: str) -> list[str]:
     """Return where threads of this process are that are in a function of some files."""
     stacks = [traceback.extract_stack(frame) for frame in sys._current_frames().values()]

@@ -187,6 +187,38 @@ async def test_a_line_that_a_dead_writer_left_is_cut_off(tmp_path: Path, anyio_b
 
 
 @pytest.mark.one_backend
+async def test_a_session_that_another_process_deletes_meanwhile_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = DirectoryStore(tmp_path)
+    for name in ("a", "b"):
+        key: SessionKey = {"project_key": "p", "session_id": name}
+        await store.append(key, [{"type": "user", "uuid": "u"}])
+        for folder in ("one", "two"):
+            await store.append({**key, "subpath": f"subagents/{folder}/agent-x"}, [{"type": "user", "uuid": "u"}])
+    project, read, scan = tmp_path / "projects" / "p", os.lstat, os.scandir
+
+    def read_and_delete(path: Any, **more: Any) -> os.stat_result:
+        status = read(path, **more)
+        if os.fspath(path) == str(project / "a.jsonl"):
+            os.unlink(path)
+        return status
+
+    def scan_what_is_left(path: Any) -> Any:
+        if Path(path).name == "one":
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        return scan(path)
+
+    with monkeypatch.context() as others:
+        others.setattr(os, "lstat", read_and_delete)
+        assert {each["session_id"] for each in await store.list_sessions("p")} >= {"b"}
+        assert {each["session_id"] for each in await store.list_session_summaries("p")} == {"b"}
+    with monkeypatch.context() as others:
+        others.setattr(os, "scandir", scan_what_is_left)
+        assert await store.list_subkeys({"project_key": "p", "session_id": "b"}) == ["subagents/two/agent-x"]
+
+
+@pytest.mark.one_backend
 async def test_a_file_that_replaced_another_one_is_read_again_although_it_has_its_inode(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
     await store.append(KEY, entries_of({"type": "user", "uuid": "a"}, {"type": "user", "uuid": "b"}))

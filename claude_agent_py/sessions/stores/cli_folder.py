@@ -124,15 +124,17 @@ def delete_files(path: str, place: Place) -> None:
         Path(each).unlink(missing_ok=True)
 
 
-def find_files(folder: Path, pattern: str) -> list[Path]:
-    """Return the files in a folder whose paths match. Links are left out."""
-    return [path for path in folder.glob(pattern) if regular_file(str(path)) is not None]
+def find_files(folder: Path, pattern: str) -> dict[Path, os.stat_result]:
+    """Return the files in a folder whose paths match, with their status. Links are left out."""
+    found = ((path, regular_file(str(path))) for path in folder.glob(pattern))
+    return {path: status for path, status in found if status is not None}
 
 
 def list_subpaths(folder: Path) -> list[str]:
-    """Return the subpaths of the transcripts in the folder of a session."""
-    found = find_files(folder, f"**/*{SUFFIX}")
-    return [path.relative_to(folder).as_posix().removesuffix(SUFFIX) for path in found]
+    """Return the subpaths of the transcripts in the folder of a session, which another process may be deleting."""
+    found = (Path(place, name) for place, _, names in os.walk(folder) for name in names if name.endswith(SUFFIX))
+    files = (path for path in found if regular_file(str(path)) is not None)
+    return [path.relative_to(folder).as_posix().removesuffix(SUFFIX) for path in files]
 
 
 def _is_mirrored(kind: object) -> bool:

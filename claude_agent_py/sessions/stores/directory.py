@@ -224,19 +224,17 @@ class DirectoryStore(SummarisingStore):
             yield from (line for line in file if line.endswith(b"\n") and line != b"\n")
 
     def _list_sessions(self, project: str) -> dict[str, int]:
-        return {
-            unquote(path.name.removesuffix(SUFFIX)): _to_mtime(path.stat()) for path in self._list_transcripts(project)
-        }
+        found = self._find_transcripts(project).items()
+        return {unquote(path.name.removesuffix(SUFFIX)): _to_mtime(status) for path, status in found}
 
-    def _list_transcripts(self, project: str) -> list[Path]:
+    def _find_transcripts(self, project: str) -> dict[Path, os.stat_result]:
         return find_files(self._resolve("projects", _encode_project(project)), f"*{SUFFIX}")
 
     def _list_summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
         found: list[tuple[str, int, str | bytes]] = []
-        for path in self._list_transcripts(project):
+        for path, status in self._find_transcripts(project).items():
             session = unquote(path.name.removesuffix(SUFFIX))
             with contextlib.suppress(StoreError):  # without a summary, the session is read
-                status = path.stat()
                 state = self._read_state(Place(project, session))
                 # A writer that dies, or cannot write the state, leaves rows that the summary lacks.
                 if state.get("summarised_bytes") == status.st_size:

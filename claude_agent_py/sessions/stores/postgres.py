@@ -147,11 +147,20 @@ class PostgresStore(SQLStore):
             if self._owner != os.getpid():
                 self._idle = []
                 self._owner = os.getpid()
-            connection = self._idle.pop() if self._idle else None
+            connection = self._take_idle()
         if connection is None:
             return self._open()
         _note_used(connection)
         return connection
+
+    def _take_idle(self) -> "Connection | None":
+        """Return an idle connection; None if the server has closed all of them, as it does when it restarts."""
+        while self._idle:
+            connection = self._idle.pop()
+            if not _has_ended(connection):
+                return connection
+            connection.close()
+        return None
 
     def _open(self) -> "Connection":
         settings = {**TCP, **self._given}
@@ -253,13 +262,31 @@ def _note_used(connection: "Connection") -> None:
 
 def break_off(connection: "Connection") -> None:
     """Break a connection, so that a call in another thread that waits for the server fails."""
-    # A closed connection has no file descriptor.
-    with contextlib.suppress(Exception):
-        end = socket.socket(fileno=connection.fileno())
-        try:
-            end.shutdown(socket.SHUT_RDWR)
-        finally:
-            end.detach()
+    with contextlib.suppress(Exception), _socket_of(connection) as end:
+        end.shutdown(socket.SHUT_RDWR)
+
+
+def _has_ended(connection: "Connection") -> bool:
+    """Return whether the server has ended an idle connection: then there is something to read."""
+    try:
+        with _socket_of(connection) as end:
+            end.setblocking(False)  # as libpq does
+            end.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except Exception:
+        return True
+    return True
+
+
+@contextlib.contextmanager
+def _socket_of(connection: "Connection") -> Iterator[socket.socket]:
+    """Yield the socket of a connection. A closed one has no file descriptor, which is an error of psycopg."""
+    end = socket.socket(fileno=connection.fileno())
+    try:
+        yield end
+    finally:
+        end.detach()
 
 
 def _close_connections(connections: "list[Connection]", owner: int) -> None:

@@ -184,6 +184,11 @@ class Notes(msgspec.Struct, rename="camel", gc=False):
     is_finished: bool = msgspec.field(default=False, name="finished")
     was_stopped: bool = msgspec.field(default=False, name="stoppedByUser")
 
+    @property
+    def is_of_skill(self) -> bool:
+        """Whether a skill runs in the subagent, whose end the CLI does not note (2.1.332)."""
+        return self.request_shape == "foreground" and self.tool_use_id is None
+
 
 def notes_path(transcript: str) -> str:
     """Return the path of the metadata file of a subagent."""
@@ -231,7 +236,7 @@ def last_report(messages: list[TranscriptMessage]) -> str:
 def inspect_transcript(file: TaskFile) -> TaskFinding | None:
     """Return the end of a subagent according to its files, or None if they cannot be read."""
     notes = read_notes(file)
-    if notes is not None and not (notes.is_finished or notes.was_stopped):
+    if notes is not None and not (notes.is_finished or notes.was_stopped or notes.is_of_skill):
         return TaskFinding(Evidence.TRANSCRIPT)
     try:
         messages = last_messages(file)
@@ -250,7 +255,7 @@ def _find_status(notes: Notes | None, messages: list[TranscriptMessage]) -> Task
     if notes is not None and notes.was_stopped:
         return TaskStatus.STOPPED
     status = read_status(messages[-1]) if messages else None
-    if notes is None or status is TaskStatus.FAILED:
+    if notes is None or not notes.is_finished or status is TaskStatus.FAILED:
         return status
     return TaskStatus.COMPLETED
 
