@@ -27,7 +27,7 @@ class KeptAlive:
         self._every = every
         self._claim = claim
         self._scope = anyio.CancelScope()
-        self._has_ended = anyio.Event()
+        self._has_ended: anyio.Event | None = None
 
     async def run(self) -> None:
         """Call `beat` until cancelled."""
@@ -43,20 +43,22 @@ class KeptAlive:
 
     def start(self) -> None:
         """Call `beat` in a worker outside of any task group, until `stop`."""
+        has_ended = self._has_ended = anyio.Event()
 
         async def run() -> None:
             try:
                 with self._scope:
                     await self.run()
             finally:
-                self._has_ended.set()
+                has_ended.set()
 
         spawn_detached(run, name=f"claude_agent_py {self._claim}")
 
     async def stop(self) -> None:
-        """End the calls that `start` began, and wait for the last one. Idempotent."""
+        """End the calls that `start` began, if it did, and wait for the last one. Idempotent."""
         self._scope.cancel()
-        await self._has_ended.wait()
+        if self._has_ended is not None:
+            await self._has_ended.wait()
 
     async def __aenter__(self) -> None:
         self.start()

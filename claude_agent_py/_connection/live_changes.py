@@ -19,6 +19,8 @@ MCP_MODE: Final = "set_mcp_permission_mode_override"
 MCP_TOGGLE: Final = "mcp_toggle"
 RESTRICTING: Final = frozenset({SETTINGS, MCP_MODE})
 """Requests without which the session may be allowed more than before."""
+OF_THE_MODEL: Final = frozenset({(MODEL, ""), (SETTINGS, "model"), (SETTINGS, "effortLevel")})
+"""Those that restrict nothing, and that a child agent takes from its definition or options."""
 LASTING: Final = frozenset({"userSettings", "projectSettings", "localSettings"})
 """The destinations of permission updates that are files."""
 
@@ -110,9 +112,8 @@ class LiveChanges:
 
     def for_child(self) -> "LiveChanges":
         """Return those that a child agent begins with. Its model and effort are options, or those of its definition."""
-        left_out = {(MODEL, ""), (SETTINGS, "model"), (SETTINGS, "effortLevel")}
         changes = LiveChanges()
-        changes._noted = {key: fields for key, fields in self._noted.items() if key not in left_out}
+        changes._noted = {key: fields for key, fields in self._noted.items() if key not in OF_THE_MODEL}
         return changes
 
     async def repeat(self, control: Callable[..., Awaitable[object]]) -> None:
@@ -127,7 +128,7 @@ class LiveChanges:
             try:
                 await control(subtype, **fields)
             except ClaudeAgentError as error:  # if the CLI ended again, the runs say so
-                if subtype in RESTRICTING:
+                if subtype in RESTRICTING and (subtype, name) not in OF_THE_MODEL:
                     raise
                 log = logger.debug if subtype == MCP_TOGGLE else logger.warning  # it may not have the server
                 log("the session does not accept %s again: %s", subtype, error)

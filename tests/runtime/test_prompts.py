@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, cast
 
 import pytest
@@ -11,7 +12,7 @@ from peers import start_in_memory
 from reply_models import REPLIES
 from wire_values import as_json
 
-from claude_agent_py import AssistantMessage, Client, TextBlock, UnknownBlock, UserMessage
+from claude_agent_py import AssistantMessage, Client, ClientOptions, TextBlock, UnknownBlock, UserMessage, run
 from claude_agent_py.errors import OptionsError, RemoteProtocolError
 from claude_agent_py.messages import AssistantContent, ImageBlock, MediaSource, UserContent
 from claude_agent_py.testing import FakeCLI, steps
@@ -142,6 +143,7 @@ async def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
         (UserMessage(message=UserContent(role="user", content="")), "empty"),
         (UserMessage(message=UserContent(role="user", content="x"), should_query=cast(Any, "no")), "shouldQuery"),
         (UserMessage(message=UserContent(role="user", content="x"), tool_use_result=object()), "is not JSON"),
+        (UserMessage(message=UserContent(role="user", content="x"), uuid="a\ud800"), "the uuid must be JSON"),
         (AssistantMessage(message=AssistantContent(role="assistant", content=[])), "not AssistantMessage"),
         ([{"type": "new", "value": object()}], "block 0 must be JSON"),
         ([{"type": "text", "text": "hi", "new": b"bytes"}], "block 0 must be JSON"),
@@ -157,6 +159,13 @@ async def test_an_invalid_prompt_is_refused(prompt: Any, words: str) -> None:
         with pytest.raises(OptionsError, match=words) as caught:
             cli.client.query(prompt)
     assert caught.value.option == "prompt"
+
+
+@pytest.mark.usefixtures("nothing_left")
+async def test_a_prompt_that_cannot_be_written_starts_nothing_that_stays(tmp_path: Path) -> None:
+    prompt = [UnknownBlock(raw={"type": "new", "value": float("nan")})]
+    with pytest.raises(OptionsError, match="must be JSON"):
+        await run(prompt, ClientOptions(cli_path=FakeCLI(steps.turn()).install(tmp_path)))
 
 
 async def test_a_prompt_may_have_a_uuid_of_the_callers_choice() -> None:

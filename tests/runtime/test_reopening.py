@@ -181,15 +181,18 @@ async def test_closing_what_observed_the_last_process_leaves_what_observes_the_n
     assert {"task_started", "task_finished"} <= set(told)
 
 
-async def test_changes_that_the_next_process_refuses_are_logged(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    second = FakeCLI(steps.turn("again"), answers={"set_model": {"error": "no such model"}})
+@pytest.mark.parametrize("subtype", ["set_model", "apply_flag_settings"])
+async def test_changes_of_the_model_that_the_next_process_refuses_are_logged(
+    subtype: str, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    second = FakeCLI(steps.turn("again"), answers={subtype: {"error": "no such model"}})
     with anyio.fail_after(60):
         async with start(dying(), second) as client:
-            await client.set_model("claude-old")
+            await (client.set_model("old") if subtype == "set_model" else client.settings.apply({"model": "old"}))
             run = await cut_off(client)
             await client.reopen()
             assert (await run).text == "again"
-    assert "the session does not accept set_model again: " in caplog.text
+    assert f"the session does not accept {subtype} again: " in caplog.text
     assert "no such model" in caplog.text
 
 

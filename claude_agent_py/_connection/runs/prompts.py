@@ -94,6 +94,7 @@ def prompt_message(prompt: object, *, verbatim: bool, uuid: str | None = None) -
         return UserMessage(message=content, uuid=uuid or str(uuid4()), **marks)
     message = whole.replace(message=content, uuid=uuid or whole.uuid or str(uuid4()), **marks)
     _must_fit("the user message", check, message)
+    _must_fit("the uuid", str.encode, message.uuid)  # the answer would name another one
     return message
 
 
