@@ -2,11 +2,13 @@
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+import anyio
 import pytest
 from anyio import to_thread
 from fleets import PATIENCE, events_of, until, until_state
@@ -47,8 +49,8 @@ def fleet(url: str, tmp_path: Path) -> Iterator[Fleet]:
         "bad": [steps.turn([refused], text="No such prompt.", is_error=True, api_error_status=400)],
     }
     for name, script in scripts.items():
-        program = FakeCLI(*script).install(tmp_path / name)
-        made.agent(name, ClientOptions(cli_path=program), workspace=Directory(tmp_path), limit=2)
+        options = ClientOptions(cli_path=FakeCLI(*script).install(tmp_path / name))
+        made.agent(name, options, workspace=Directory(tmp_path), limit=2, after_failure="fail")
     yield made
     made.close()
 
@@ -80,6 +82,47 @@ async def test_a_turn_is_interrupted_and_a_failed_prompt_sent_again(fleet: Fleet
         assert not await slow.interrupt()
         actions = [(entry.action, entry.actor) async for entry in fleet.audit(session_id=bad.id)][1:]
         assert actions == [("retry", "ann")]
+
+
+@pytest.mark.parametrize("are_deleted", [False, True])
+async def test_events_of_prompts_that_are_sent_again_follow_those_before(
+    fleet: Fleet, tmp_path: Path, are_deleted: bool
+) -> None:
+    session = await fleet.start("bad", "do it")
+    assert await session.send("and this") == 2
+    async with fleet.worker(folder=tmp_path / "ws"):
+        last = 0
+
+        async def have_failed() -> bool:
+            found = [event async for event in session.events(after=last)]
+            assert [event.number for event in found] == list(range(last + 1, last + 1 + len(found)))
+            ends = [event.run for event in found if event.kind == "run" and event.data["state"] == "failed"]
+            return ends == [1, 2] and (await session.info()).state == "failed"
+
+        for _ in range(3):
+            await until(have_failed, "both have failed")
+            *_, event = [event async for event in session.events(after=last)]
+            last = event.number
+            if are_deleted:
+                assert await fleet.prune_events(0, session_id=session.id) > 0
+                assert await anext(event.kind async for event in session.events()) == "pruned"
+            assert (await session.outcome(2)).error == "EarlierPromptFailed"
+            assert await session.retry() == 1
+
+
+async def test_a_worker_that_drains_gets_a_limit_later(fleet: Fleet, tmp_path: Path) -> None:
+    session = await fleet.start("slow", "take your time")
+    async with fleet.worker(folder=tmp_path / "ws") as worker:
+
+        async def is_asked(grace: float | None = None) -> bool:  # a server's list may lack a worker for a moment
+            return await fleet.drain_workers(worker.id, grace=grace) == 1
+
+        await until_state(session, "running")
+        await until(is_asked, "it is asked to drain")
+        await until(lambda: "draining" in repr(worker), "it drains")
+        await until(partial(is_asked, 0.0), "it is asked to release its session")
+        with anyio.fail_after(PATIENCE):
+            await worker.wait_drained()
 
 
 async def test_a_session_whose_cli_does_not_stop_is_cancelled(fleet: Fleet, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """On Temporal, each prompt has one number and one outcome, whatever becomes of workers and of what the server keeps."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from temporal_server import SharedServer, TemporalServer, start, temporal_server
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, StoreError
 from claude_agent_py.fleet import Directory, Fleet
-from claude_agent_py.sessions import SQLiteStore
+from claude_agent_py.sessions import SessionKey, SQLiteStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, frames, steps
 
 pytestmark = [
@@ -154,6 +154,51 @@ async def test_a_prompt_that_no_worker_ran_has_an_event_of_its_end(fleet: Fleet,
             assert (await session.result(await session.send("more"), timeout=PATIENCE)).run == number
     states = [(event.run, event.data["state"]) for event in await events_of(session) if event.kind == "run"]
     assert states == [(1, "failed"), (2, "running"), (2, "done"), (3, "running"), (3, "done")]
+
+
+class Slow(SQLiteStore):
+    """A store that does something else before it deletes the first conversation."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.before: Callable[[str], Awaitable[object]] | None = None
+
+    async def delete(self, key: SessionKey) -> None:
+        before, self.before = self.before, None
+        if before is not None:
+            await before(key["session_id"])
+        await super().delete(key)
+
+
+async def test_a_session_that_gets_a_prompt_while_others_are_deleted_stays(
+    temporal_server: SharedServer, tmp_path: Path
+) -> None:
+    store = Slow(tmp_path / "store.db")
+    async with Fleet(temporal_server.new_url(), store=store, lease=1.0, poll=0.1) as fleet:
+        program = FakeCLI(steps.turn("done")).install(tmp_path / "cli")
+        fleet.agent("one", ClientOptions(cli_path=program), workspace=Directory(tmp_path))
+        sessions = [await fleet.start("one", "hi") for _ in range(2)]
+        async with fleet.worker(folder=tmp_path / "ws"):
+            for session in sessions:
+                await session.result(timeout=PATIENCE)
+                await until_state(session, "idle")
+        # No worker lives: what the server lists says nothing of the new prompt.
+        infos = {(await session.info()).cli_session_id: session for session in sessions}
+
+        async def send(deleted: str) -> None:
+            [kept] = [session for conversation, session in infos.items() if conversation != deleted]
+            assert await kept.send("late") == 2
+
+        async def are_listed() -> bool:
+            return len(await fleet.list(state="idle")) == 2
+
+        await until(are_listed, "both are listed")
+        store.before = send
+        assert await fleet.prune(0) == 1
+        async with fleet.worker(folder=tmp_path / "ws"):
+            [left] = [session for session in sessions if session.id in {info.id for info in await fleet.list()}]
+            assert (await left.result(2, timeout=PATIENCE)).text == "done"
+            assert {event.run for event in await events_of(left)} == {1, 2}
 
 
 class Shaky(SQLiteStore):

@@ -27,6 +27,9 @@ from claude_agent_py.fleet import Copy, Fleet, FleetSession, Workspace
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import Failure, FakeCLI, Gate, Reply, ScriptedModel, steps, tool_use
 
+STARTED = 2
+"""The state of an activity that a worker has."""
+
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.real_cli,
@@ -255,6 +258,41 @@ async def test_a_prompt_that_kills_workers_fails_alone(tmp_path: Path, temporal:
         assert caught.value.outcome.crashes == 5
         for other in others:
             assert (await other.result(timeout=PATIENCE)).text == "fine", made.logs()
+        gate.open()
+
+
+@pytest.mark.long
+async def test_a_prompt_that_waits_to_run_alone_is_cancelled_at_once(tmp_path: Path, temporal: str) -> None:
+    gate = Gate()
+    with (
+        ScriptedModel(lambda _: Reply("never", after=gate)) as model,
+        fleet_in(tmp_path, model, url=temporal) as made,
+    ):
+        fleet = made.fleet()
+        fleet.agent("worker")
+        poison = await fleet.start("worker", "poison")
+
+        async def runs_in(session: FleetSession, pid: int) -> bool:
+            info = await session.info()
+            return info.state == "running" and f"-{pid}-" in (info.worker or "")
+
+        async def waits_in_worker() -> bool:
+            client = await fleet._engine._server.connect()  # type: ignore[attr-defined]
+            found = (await client.get_workflow_handle(poison.id).describe()).raw_description.pending_activities
+            return (await poison.outcome()).crashes == 2 and [each.state for each in found] == [STARTED]
+
+        for crashes in (1, 2):
+            worker = made.start_worker(lease=1.0, sessions=1)
+            await until(partial(runs_in, poison, worker.pid), "the worker runs it")
+            if crashes == 2:
+                other, last = await fleet.start("worker", "innocent"), made.start_worker(lease=1.0)
+                await until(partial(runs_in, other, last.pid), "another worker runs another one")
+            worker.kill()
+            worker.wait()
+        await until(waits_in_worker, "it waits for the other one")
+        assert await poison.cancel("enough")
+        await until_state(poison, "cancelled")
+        assert (await other.info()).state == "running"
         gate.open()
 
 

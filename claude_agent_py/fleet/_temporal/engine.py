@@ -34,7 +34,7 @@ from claude_agent_py.fleet._events import PROJECT
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._state import ENDED, FleetQuestion, SessionRecord, list_retried, read_outcome
 from claude_agent_py.fleet._temporal.deltas import read_deltas
-from claude_agent_py.fleet._temporal.events import EVENTS, prune_logs, read_events, read_log
+from claude_agent_py.fleet._temporal.events import EVENTS, find_end, prune_logs, read_events
 from claude_agent_py.fleet._temporal.limits import Limit
 from claude_agent_py.fleet._temporal.server import TemporalService, UnlessMissing, on_asyncio
 from claude_agent_py.fleet._temporal.workflow import (
@@ -201,14 +201,12 @@ class TemporalEngine:
                 found = {"state": "queued", "uuid": name_prompt(s.conversation, key), "result": {}}
         elif found is None or found["result"].get("is_stored"):
             # The events have what is too long or too old for the memo.
-            log = await read_log(self._settings.store, session, s.conversation, number)
-            ends = [event.data for event in log.events if "result" in event.data] if log is not None else []
-            found = {**(found or {}), **ends[-1]} if ends else found
+            end = await find_end(self._settings.store, session, s.conversation, number)
+            found = {**(found or {}), **end} if end else found
         if found is None:
             raise FleetError(f"session {session!r} has no prompt {number}", session_id=session)
         can_retry = s.state == "failed" and number in [prompt.number for prompt in list_retried(s.prompts)]
-        if can_retry and description.raw_description.HasField("pending_workflow_task"):
-            # A command waits for a worker; it may retry the prompt.
+        if can_retry and has_unheard_command(description):  # it may retry the prompt
             found = {**found, "state": "queued"}
         return read_outcome(session, s.conversation, number, found)
 
@@ -216,7 +214,7 @@ class TemporalEngine:
     async def events(self, session: str, after: int, limit: int) -> tuple[Sequence[FleetEvent], SessionState]:
         s = await self._load(session)
         self._conversations.put(session, s.conversation)
-        found = await read_events(self._settings.store, session, s.conversation, s.runs, after, limit)
+        found = await read_events(self._settings.store, session, s.conversation, find_last_run(s), after, limit)
         return found, read_info(s).state
 
     @on_asyncio
@@ -316,25 +314,32 @@ class TemporalEngine:
 
     @on_asyncio
     async def prune(self, store: SessionStore | None, seconds: float, by: AnswerSource) -> int:
-        client, count = await self._server.connect(), 0
         latest = await self._server.find_time() - seconds
-        async for s in self._list(find_in(*ENDED)):
-            if s.updated_at > latest:
-                continue
+        old = [s.id async for s in self._list(find_in(*ENDED)) if s.updated_at <= latest]
+        return sum([await self._prune_session(session, store, latest) for session in old])
+
+    async def _prune_session(self, session: str, store: SessionStore | None, latest: float) -> bool:
+        """Delete a session, unless it got a command since it was listed, or another process has deleted it."""
+        client = await self._server.connect()
+        with UnlessMissing():
+            found = await client.get_workflow_handle(session).describe()
+            s = await read_session(found)
+            if s.state not in ENDED or s.updated_at > latest or has_unheard_command(found):
+                return False
             if store is not None and implements(store, "delete"):
                 deleting: Any = store
                 for project in (EVENTS, PROJECT):
                     await deleting.delete({"project_key": project, "session_id": s.conversation})
-            execution = ExecutionId(workflow_id=s.id)
+            execution = ExecutionId(workflow_id=session)
             request = DeleteWorkflowExecutionRequest(namespace=self._server.namespace, workflow_execution=execution)
             await client.workflow_service.delete_workflow_execution(request)
-            count += 1
-        return count
+            return True
+        return False
 
     @on_asyncio
     async def prune_events(self, seconds: float, session: str | None, by: AnswerSource) -> int:
         found, latest = await self._select(session, find_in()), await self._server.find_time() - seconds
-        return sum([await prune_logs(self._settings.store, s.conversation, s.runs, latest) for s in found])
+        return sum([await prune_logs(self._settings.store, s.conversation, find_last_run(s), latest) for s in found])
 
     @on_asyncio
     async def load_audit(self, after: int, session: str | None, actor: str | None) -> Sequence[FleetAuditEntry]:
@@ -401,11 +406,22 @@ async def has_later_run(client: Client, found: WorkflowExecution) -> bool:
     return True
 
 
+def find_last_run(s: WorkflowSession) -> int:
+    """Return the number of the last prompt that may have events of its own."""
+    return s.runs if s.current is None else s.current.number
+
+
 def find_number(s: WorkflowSession, key: str) -> int | None:
     """Return the number of the prompt with a key. Raises FleetError if there is none, and never will be."""
     if key not in s.keys and s.state == "cancelled":
         raise FleetError(f"the session {s.id!r} was cancelled: {s.reason}", session_id=s.id)
     return s.keys.get(key)
+
+
+def has_unheard_command(found: WorkflowExecutionDescription) -> bool:
+    """Return whether a command may wait for a worker."""
+    is_running = found.status is WorkflowExecutionStatus.RUNNING
+    return is_running and found.raw_description.HasField("pending_workflow_task")
 
 
 def is_at_worker(found: WorkflowExecutionDescription) -> bool:

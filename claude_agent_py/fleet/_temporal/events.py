@@ -1,10 +1,11 @@
-"""`TurnEventLog`: the events of a session, in the session store: a log for each prompt.
+"""`TurnEventLog`: the events of a session, in the session store: a log for each prompt that ran.
 
 A worker that was wrongly declared dead may still write. Each entry has the number of its call of `run_turn`, and
 entries after those of a later call do not count. So all readers number the events alike, without gaps.
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID, uuid5
 
@@ -24,33 +25,63 @@ def log_key(conversation: str, run: int, name: str = "run") -> SessionKey:
 
 
 class Log(NamedTuple):
-    """The events of one prompt."""
+    """The events of one prompt, and of those after it that ended without a log of their own."""
 
-    base: int
-    """The number of events before them."""
+    entries: list[JSONMapping]
+    """Those of the events in the store."""
     events: list[FleetEvent]
+
+    @property
+    def base(self) -> int:
+        """The number of events before them."""
+        return self.events[0].number - 1
 
     @property
     def end(self) -> int:
         """The number of the last event."""
-        return self.base + len(self.events)
+        return self.events[-1].number
 
 
 async def read_log(store: SessionStore, session: str, conversation: str, run: int) -> Log | None:
     """Return the events of a prompt; None before the first. Errors of the store propagate."""
-    base, epoch = 0, 0
-    events: list[FleetEvent] = []
+    entries: list[JSONMapping] = []
     found = await store.load(log_key(conversation, run)) or await store.load(log_key(conversation, run, "last"))
     for entry in found or ():
         fields = cast("JSONMapping", entry)
-        if fields["epoch"] < epoch:
-            continue
-        if not events:
-            base = fields["base"]
-        epoch, number = fields["epoch"], base + len(events) + 1
-        event = {name: fields[name] for name in ("kind", "at", "data")}
-        events.append(FleetEvent(session_id=session, number=number, run=run, **event))
-    return Log(base, events) if events else None
+        if not entries or fields["epoch"] >= entries[-1]["epoch"]:
+            entries.append(fields)
+    events = [
+        FleetEvent(
+            session_id=session,
+            number=entries[0]["base"] + number,
+            run=fields.get("run", run),
+            kind=fields["kind"],
+            at=fields["at"],
+            data=fields["data"],
+        )
+        for number, fields in enumerate(entries, 1)
+    ]
+    return Log(entries, events) if events else None
+
+
+async def read_last_log(store: SessionStore, session: str, conversation: str, run: int) -> tuple[int, Log | None]:
+    """Return the log of a prompt or, without one, the last log before it, and the number of its prompt."""
+    for number in range(run, 0, -1):
+        log = await read_log(store, session, conversation, number)
+        if log is not None:
+            return number, log
+    return run, None
+
+
+async def find_end(store: SessionStore, session: str, conversation: str, run: int) -> JSONMapping:
+    """Return the data of the event with which a prompt ended; nothing if there is none."""
+    _, log = await read_last_log(store, session, conversation, run)
+    ends = [event.data for event in log.events if event.run == run and _is_end(event)] if log is not None else []
+    return ends[-1] if ends else {}
+
+
+def _is_end(event: FleetEvent) -> bool:
+    return "result" in event.data
 
 
 async def read_events(
@@ -84,9 +115,9 @@ async def read_events(
 
 
 async def prune_logs(store: SessionStore, conversation: str, runs: int, latest: float) -> int:
-    """Delete the events of prompts, except each one's last, which has its result. Return how many were deleted.
+    """Delete the events of prompts, except the ends, which have the results. Return how many were deleted.
 
-    The last prompt keeps its events, and so do those that ended after a time.
+    The current or last prompt, whose number is `runs`, keeps its events, and so do those that ended after a time.
 
     Raises:
         FleetError: The store cannot delete.
@@ -97,14 +128,15 @@ async def prune_logs(store: SessionStore, conversation: str, runs: int, latest: 
     count = 0
     names = await deleting.list_subkeys({"project_key": EVENTS, "session_id": conversation})
     for run in sorted(int(name.removeprefix("run-")) for name in names if name.startswith("run-")):
-        entries = await store.load(log_key(conversation, run)) or []
         log = await read_log(store, "", conversation, run)
         if log is None or run >= runs or log.events[-1].at >= latest:
             break
-        last = {**entries[-1], "base": log.end - 1}
-        await store.append(log_key(conversation, run, "last"), [cast("SessionStoreEntry", last)])
+        kept = len([*takewhile(_is_end, reversed(log.events))]) or 1
+        last = [{**fields, "base": log.end - kept} for fields in log.entries[-kept:]]
+        await deleting.delete(log_key(conversation, run, "last"))  # of before a retry
+        await store.append(log_key(conversation, run, "last"), cast("list[SessionStoreEntry]", last))
         await deleting.delete(log_key(conversation, run))
-        count += len(log.events) - 1
+        count += len(log.events) - kept
     return count
 
 
@@ -123,6 +155,8 @@ class TurnEventLog:
         self._conversation = conversation
         self._run = run
         self._epoch = epoch
+        self._log = run
+        """The number of the prompt whose log it writes to."""
         self._base = 0
         self._written = 0
 
@@ -131,18 +165,18 @@ class TurnEventLog:
         """The number of the last event that was written."""
         return self._base + self._written
 
-    async def begin(self) -> JSONMapping:
-        """Find the number of the last event before this prompt, and return the data of its own last one, or nothing.
+    async def begin(self, *, is_over: bool = False) -> JSONMapping:
+        """Find the number of the last event before, and return the data of the last one of this prompt, or nothing.
 
+        Only the last log gets more events: those of a prompt that has ended without a log of its own belong to it, too.
         Errors of the store propagate.
         """
-        own = await read_log(self._store, "", self._conversation, self._run)
-        for run in range(self._run - 1, 0, -1):
-            log = await read_log(self._store, "", self._conversation, run)
-            if log is not None:
-                self._base = log.end
-                break
-        return {} if own is None else own.events[-1].data
+        number, log = await read_last_log(self._store, "", self._conversation, self._run)
+        if log is None:
+            return {}
+        self._base = log.end
+        self._log = number if is_over else self._run
+        return next((event.data for event in reversed(log.events) if event.run == self._run), {})
 
     async def write(self, events: Sequence[NewEvent]) -> None:
         """Write events. Errors of the store propagate. A batch that is written twice counts once."""
@@ -150,6 +184,7 @@ class TurnEventLog:
             {
                 "type": "fleet-event",
                 "uuid": str(uuid5(UUID(self._conversation), f"{self._run}.{self._epoch}.{number}")),
+                "run": self._run,
                 "base": self._base,
                 "epoch": self._epoch,
                 "kind": kind,
@@ -158,5 +193,5 @@ class TurnEventLog:
             }
             for number, (kind, at, data) in enumerate(events, self._written + 1)
         ]
-        await self._store.append(log_key(self._conversation, self._run), entries)
+        await self._store.append(log_key(self._conversation, self._log), entries)
         self._written += len(events)

@@ -164,17 +164,17 @@ class Room:
         self._changed = anyio.Event()
 
     @contextlib.asynccontextmanager
-    async def take(self, *, is_alone: bool) -> AsyncIterator[bool]:
-        """Take a slot, or all of them. Yield False if none became free in time."""
+    async def take(self, stop: TurnStop, *, is_alone: bool) -> AsyncIterator[bool]:
+        """Take a slot, or all of them. Yield False if none became free in time, or before somebody stopped the turn."""
         with anyio.move_on_after(None if is_alone else ROOM_SECONDS) as limit:
-            while self._is_exclusive or not (is_alone or self._has_room(self.taken)):
+            while stop.wish is None and (self._is_exclusive or not (is_alone or self._has_room(self.taken))):
                 await self._changed.wait()
-            self._is_exclusive = is_alone
-        if limit.cancelled_caught:
+        if limit.cancelled_caught or stop.wish is not None:
             yield False
             return
+        self._is_exclusive = is_alone
         try:
-            while is_alone and self.taken:
+            while is_alone and self.taken and stop.wish is None:
                 await self._changed.wait()
             self.taken += 1
             try:
@@ -247,9 +247,11 @@ class TemporalWorker(Worker):
         """Look for room, and whether it is asked to drain. The server hears of its life from its polls."""
         await self._measure_memory()
         self._room.note_change()
-        word = None if self._is_draining else await self._server.find_drain(self.id)
-        if word is not None:
+        word = await self._server.find_drain(self.id)
+        if word is not None and not self._is_draining:
             self._group.start_soon(self.drain, word.get("grace"))  # the server keeps no None
+        elif word is not None and "grace" in word:  # it drained before without this limit
+            self._group.start_soon(self._release_after, word["grace"])
 
     async def _prune(self, seconds: float) -> None:
         latest = await self._server.find_time() - seconds
@@ -330,7 +332,7 @@ class TemporalWorker(Worker):
         try:
             for prompt in prompts:
                 log = TurnEventLog(self._store, conversation, prompt.number, epoch)
-                await log.begin()
+                await log.begin(is_over=True)
                 told = {"run": prompt.number, "state": prompt.state, "result": prompt.result}
                 await log.write([("run", prompt.ended_at or time.time(), told)])
         except Exception as error:  # whose text and traceback would be in the history
@@ -455,15 +457,16 @@ class TemporalWorker(Worker):
             with contextlib.suppress(RPCError, WorkflowQueryFailedError):
                 wanted = await handle.query("wanted", turn.epoch, rpc_timeout=timedelta(seconds=5))
         {"interrupt": stop.interrupt, "abandon": stop.abandon}.get(wanted, stop.release)()
+        self._room.note_change()  # it may wait there
         return wanted
 
     async def _perform(self, agent: FleetAgent, turn: TurnArgument, execution: _TemporalExecution) -> TurnResult:
-        async with self._room.take(is_alone=turn.is_alone) as has_room:
+        async with self._room.take(execution.stop, is_alone=turn.is_alone) as has_room:
             if not has_room:
                 return TurnResult("busy")
             self._executions[turn.session] = execution
             try:
-                if self._is_draining:
+                if self._is_draining or execution.stop.wish is not None:
                     return TurnResult("later")
                 try:
                     last = await execution.log.begin()
