@@ -58,6 +58,9 @@ INHERITED: Final = (
 """Options that a child without its own options inherits from its parent. The CLI (2.1.328) refuses the calls of a tool
 whose alias is missing, and of skills that `skills` does not name."""
 
+RESTRICTING_FLAGS: Final = frozenset({"bare", "disable-slash-commands", "restricted", "safe-mode"})
+"""Flags of `extra_args` that restrict a session and have no option. A child without its own options inherits them."""
+
 ANSWERING: Final = ("can_use_tool", "on_question", "on_plan", "on_elicitation", "on_user_dialog", "interactions")
 """Options that answer for a person. A child without any of them uses the parent's."""
 
@@ -138,7 +141,9 @@ def build_process_options(
 
 
 def _inherit_options(parent: ClientOptions) -> ClientOptions:
-    return ClientOptions(**{name: getattr(parent, name) for name in INHERITED if name in parent.model_fields_set})
+    flags = {name: value for name, value in parent.extra_args.items() if name in RESTRICTING_FLAGS}
+    given = {name: getattr(parent, name) for name in INHERITED if name in parent.model_fields_set}
+    return ClientOptions(**given, **({"extra_args": flags} if flags else {}))
 
 
 def _apply_definition(name: str, definition: AgentDefinition, given: ClientOptions) -> dict[str, object]:

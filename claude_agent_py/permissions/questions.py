@@ -64,9 +64,12 @@ def read_answers(request: CanUseToolRequest, value: Any) -> JSONObject:
     pairs = _pair_answers(questions, given.answers)
     answers = {question.question: _join_labels(question, chosen) for question, chosen in pairs}
     updated: JSONObject = {**request.input, "answers": answers}
-    if given.notes:
-        notes = ((_find_question(questions, key), text) for key, text in given.notes.items())
-        updated["annotations"] = {question.question: {"notes": text} for question, text in notes}
+    notes = given.notes or {}
+    if not isinstance(notes, Mapping) or not all(isinstance(text, str) for text in notes.values()):
+        raise ValueError("notes must be a dict of texts")
+    if notes:
+        remarks = ((_find_question(questions, key), text) for key, text in notes.items())
+        updated["annotations"] = {question.question: {"notes": text} for question, text in remarks}
     return build_reply(Allow(updated_input=updated))
 
 

@@ -126,6 +126,7 @@ async def test_inherited_options_of_a_child() -> None:
         agents={"other": WORKER},
         resume="some session",
         max_turns=3,
+        extra_args={"restricted": None, "disable-slash-commands": None, "name": "mine"},
         on_stderr=heard.append,
     )
     assert (str(child.plan.cwd), child.plan.env["A"], child.flags["--model"]) == ("/tmp", "b", "opus")
@@ -133,7 +134,8 @@ async def test_inherited_options_of_a_child() -> None:
     assert child.flags["--disallowedTools"] == "WebFetch,Agent(worker)"
     assert child.initialize["managedSettings"] == {"permissions": {"deny": ["Bash"]}}
     assert child.initialize.keys().isdisjoint({"systemPrompt", "sdkMcpServerConfigs"})
-    assert child.flags.keys().isdisjoint({"--resume", "--max-turns"})
+    assert child.flags.keys().isdisjoint({"--resume", "--max-turns", "--name"})
+    assert {"--restricted", "--disable-slash-commands"} <= set(child.plan.argv)
     assert child.initialize["agents"].keys() == {"worker"}
     assert heard == []
 

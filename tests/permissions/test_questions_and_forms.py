@@ -129,6 +129,8 @@ async def test_no_answer_is_a_denial_that_says_so() -> None:
         (b"x", "answers must be a dict or a list"),
         (3, "answers must be a dict or a list"),
         (Answers({"Color": "Red"}, notes={"Colour": "x"}), "not the text or header"),
+        (Answers({"Color": "Red"}, notes=cast("Any", {"Color": 5})), "notes must be a dict of texts"),
+        (Answers({"Color": "Red"}, notes=cast("Any", "dark")), "notes must be a dict of texts"),
     ],
 )
 async def test_an_invalid_answer_is_refused(value: Any, says: str) -> None:
