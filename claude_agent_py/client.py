@@ -235,14 +235,15 @@ class Client(SessionControls, Generic[Output]):
         Waits until the old process and the handlers, listeners and tools of its session have ended.
 
         The options of the client apply again. Changes to the model, the permission mode, the thinking budget and the
-        settings of the running session are kept, and the restrictions of MCP servers (`mcp.set_permission_mode`,
-        `mcp.toggle`) and the rules of answers that deny or ask (`updated_permissions`, as `managed_settings`); hooks,
-        servers, the directory (`files.set_cwd`) and rules that allow are reset to the options. A session of a store is
-        loaded from there, including everything that the old process wrote. Background tasks of the CLI failed with it.
-        They stay in `tasks`, which is the same object for the life of the client, with its listeners, as are
-        `task_list`, `interactions` and the groups of requests such as `mcp`. Child agents are cancelled; the model is
-        sent the reports of those that continued after their call had ended. Iterators of `messages()` and `events()`,
-        and of questions and changes, have ended; start new ones. After an error or a cancellation the client is closed.
+        settings of the running session are kept, and its hooks, the restrictions of MCP servers
+        (`mcp.set_permission_mode`, `mcp.toggle`) and the rules of answers that deny or ask (`updated_permissions`, as
+        `managed_settings`); servers, the directory (`files.set_cwd`) and rules that allow are reset to the options. A
+        session of a store is loaded from there, including everything that the old process wrote. Background tasks of
+        the CLI failed with it. They stay in `tasks`, which is the same object for the life of the client, with its
+        listeners, as are `task_list`, `interactions` and the groups of requests such as `mcp`. Child agents are
+        cancelled; the model is sent the reports of those that continued after their call had ended. Iterators of
+        `messages()` and `events()`, and of questions and changes, have ended; start new ones. After an error or a
+        cancellation the client is closed.
 
         Raises:
             LocalProtocolError: The CLI did not end unexpectedly, is used through a transport, or does not save

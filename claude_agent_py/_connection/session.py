@@ -8,6 +8,7 @@ import contextlib
 import math
 import os
 import threading
+import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -240,8 +241,13 @@ class Session:
             raise LocalProtocolError(ELSEWHERE)
 
     def options_in_effect(self, options: ClientOptions[Output]) -> ClientOptions[Output]:
-        """Return options of its client with the model and the permission mode that are now in effect."""
-        return self.changes.apply_to(options, self.reported.permission_mode or self.options.permission_mode)
+        """Return options of its client with the model, the permission mode and the hooks that are now in effect."""
+        options = self.changes.apply_to(options, self.reported.permission_mode or self.options.permission_mode)
+        if self.hooks is None:
+            return options
+        with warnings.catch_warnings():  # of hooks that have already warned
+            warnings.simplefilter("ignore")
+            return options.replace(hooks=self.hooks.by_event or None)
 
     @property
     def transport(self) -> Transport:

@@ -171,7 +171,6 @@ class ChildAgent:
             self.definition,
             self.options,
             session.options_in_effect(client.options),
-            hooks=client.connection.handlers.hooks.registered,
         )
 
     def report_chars_under(self, client: Client) -> int:

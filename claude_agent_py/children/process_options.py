@@ -5,12 +5,12 @@ conversation, tools and agents.
 """
 
 import warnings
-from collections.abc import Iterable
 from typing import Final
 
 from claude_agent_py._base.errors import OptionsError, OptionsWarning
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.hooks.matcher import HookMatcher
+from claude_agent_py.hooks.registry import Hooks
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import SystemPromptPreset
 
@@ -106,8 +106,6 @@ def build_process_options(
     definition: AgentDefinition,
     own: ClientOptions | None,
     parent: ClientOptions,
-    *,
-    hooks: Iterable[tuple[str, HookMatcher]] = (),
 ) -> ClientOptions:
     """Return the options of a child's process.
 
@@ -115,8 +113,7 @@ def build_process_options(
         name: The agent's name in its process.
         definition: The agent; takes precedence over options.
         own: The child's own options; None inherits `INHERITED` from the parent.
-        parent: The options of its parent, with the model and the permission mode that are in effect.
-        hooks: The parent's current hooks.
+        parent: The options of its parent, with the model, the permission mode and the hooks that are in effect.
 
     Raises:
         OptionsError: The options conflict.
@@ -129,7 +126,7 @@ def build_process_options(
             **_apply_definition(name, definition, given),
             **_merge_servers(definition, given, parent),
             **_inherit_handlers(given, parent),
-            **_inherit_hooks(given, hooks),
+            **_inherit_hooks(given, parent),
         }
         # A model wrote the prompt, so a command such as `/clear` in it must not run.
         if "verbatim_prompts" not in given.model_fields_set:
@@ -195,11 +192,11 @@ def _inherit_handlers(given: ClientOptions, parent: ClientOptions) -> dict[str, 
     return {name: getattr(parent, name) for name in (*ANSWERING, "supported_dialog_kinds", "question_preview_format")}
 
 
-def _inherit_hooks(given: ClientOptions, hooks: Iterable[tuple[str, HookMatcher]]) -> dict[str, object]:
+def _inherit_hooks(given: ClientOptions, parent: ClientOptions) -> dict[str, object]:
     if "hooks" in given.model_fields_set:
         return {}
     by_event: dict[str, list[HookMatcher]] = {}
-    for event, matcher in hooks:
+    for event, matcher in Hooks.of(parent.hooks):
         if event in INHERITED_HOOKS:
             by_event.setdefault(event, []).append(matcher)
     return {"hooks": by_event} if by_event else {}

@@ -129,6 +129,14 @@ class HookDispatcher:
         return list(dict.fromkeys((entry.event, entry.matcher) for entry in entries))
 
     @property
+    def by_event(self) -> dict[str, list[HookMatcher]]:
+        """The user's hooks in the form of the option `hooks`."""
+        found: dict[str, list[HookMatcher]] = {}
+        for event, matcher in self.registered:
+            found.setdefault(event, []).append(matcher)
+        return found
+
+    @property
     def has_guard(self) -> bool:
         """Whether a `guard` watches the tool calls."""
         return any(matcher.only_for for _, matcher in self.registered)

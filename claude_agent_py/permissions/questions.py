@@ -64,10 +64,10 @@ def read_answers(request: CanUseToolRequest, value: Any) -> JSONObject:
     pairs = _pair_answers(questions, given.answers)
     answers = {question.question: _join_labels(question, chosen) for question, chosen in pairs}
     updated: JSONObject = {**request.input, "answers": answers}
-    notes = given.notes or {}
-    if not isinstance(notes, Mapping) or not all(isinstance(text, str) for text in notes.values()):
-        raise ValueError("notes must be a dict of texts")
+    notes: Any = given.notes
     if notes:
+        if not isinstance(notes, Mapping) or not all(isinstance(text, str) for text in notes.values()):
+            raise ValueError("notes must be a dict of texts")
         remarks = ((_find_question(questions, key), text) for key, text in notes.items())
         updated["annotations"] = {question.question: {"notes": text} for question, text in remarks}
     return build_reply(Allow(updated_input=updated))

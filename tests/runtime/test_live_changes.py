@@ -11,10 +11,10 @@ import anyio
 import pytest
 from peers import client_in_turn, crash
 
-from claude_agent_py import AgentDefinition, Allow, Client, ClientOptions, HookMatcher, TaskStatus
+from claude_agent_py import AgentDefinition, Allow, Client, ClientOptions, HookMatcher, TaskStatus, guard
 from claude_agent_py.children import ChildAgent
 from claude_agent_py.errors import CLIExitError, CLIStartError, ControlTimeoutError
-from claude_agent_py.permissions import AddRules, PermissionRuleValue, RemoveRules, ReplaceRules
+from claude_agent_py.permissions import AddRules, PermissionRuleValue, RemoveRules, ReplaceRules, deny_tools
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [
@@ -165,6 +165,21 @@ async def test_changes_are_repeated_before_prompts_are_sent_again(start: Start) 
             await client.reopen()
             assert (await run).text == "again"
     assert [request["subtype"] for request in asked(second.received)] == ["apply_flag_settings", "prompt"]
+
+
+async def test_hooks_that_were_added_and_removed_stay_so(start: Start) -> None:
+    removed = HookMatcher(None, lambda input, context: None)
+    first, second, third = FakeCLI(), FakeCLI(), FakeCLI()
+    with anyio.fail_after(60):
+        async with start(first, second, third, hooks={"Stop": [removed]}) as client:
+            added = await client.hooks.add("PreToolUse", guard(deny_tools("Bash")))
+            assert await client.hooks.remove(removed)
+            await reopen(client)
+            assert await client.hooks.remove(added)
+            await reopen(client)
+    [second_has] = [request["hooks"] for request in second.requests("initialize")[:1]]
+    assert second_has.keys() == {"PreToolUse", "PreSkillShellCommand"}
+    assert [request.get("hooks") for request in third.requests("initialize")] == [None]
 
 
 async def test_a_process_that_refuses_the_settings_is_closed(start: Start) -> None:
