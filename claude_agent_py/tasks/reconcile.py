@@ -197,8 +197,16 @@ class Reconciler:
             _, until = self._ledger.unresolved[run]
             if until <= now:
                 self._ledger.resolve(record, finding, now)
-        elif finding is not None and finding.status is not None:
+        elif finding is not None and finding.status is not None and not self._is_refuted(record, finding):
             self._ledger.suspect(record, finding.evidence, now)
+
+    def _is_refuted(self, record: Record, finding: TaskFinding) -> bool:
+        """Return whether a marker is not the shell's own, but one that it printed, such as another one's output.
+
+        The CLI writes the marker, and then takes the shell from its list of live tasks.
+        """
+        is_listed = self._ledger.has_live_list and record.id in self._ledger.background
+        return is_listed and finding.evidence is Evidence.END_MARKER
 
 
 async def _read(function: Callable[[], T]) -> T:

@@ -69,7 +69,7 @@ async def test_odd_notes_do_not_end_reconciling(tmp_path: Path, notes: bytes) ->
     output.write_text("\n[exited with code 2]\n")
     tracking(manager, shell_started("b1"), level("a1", {"task_id": "b1", "task_type": "local_bash"}))
     told = f"Command running in background with ID: b1. Output is being written to: {output}. You will be notified."
-    tracking(manager, frames.tool_result("toolu_b1", told))
+    tracking(manager, frames.tool_result("toolu_b1", told), level("a1"))
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
             intake_of(manager).reconciler.work_in(workers.start_soon)

@@ -34,12 +34,10 @@ async def build_outcome(manager: TaskManager, task_id: str, with_worker: bool) -
 
 
 def shell(tmp_path: Path, text: str) -> TaskManager:
-    """A live shell, listed by the CLI, with this output."""
+    """A live shell with this output, of a CLI that sends no list."""
     path = tmp_path / "b1.output"
     path.write_text(text)
-    manager = TaskManager(grace=HASTY)
-    listed = {"task_id": "b1", "run_id": "0-b1", "task_type": "local_bash", "description": "make"}
-    tracking(manager, level(listed), shell_started("b1"))
+    manager = tracking(TaskManager(grace=HASTY), shell_started("b1"))
     said = f"Command running in background with ID: b1. Output is being written to: {path}. You will be notified."
     return tracking(manager, frames.tool_result("toolu_b1", said))
 
@@ -123,17 +121,15 @@ async def test_a_running_shell_keeps_running(tmp_path: Path) -> None:
     assert manager["b1"].status is TaskStatus.RUNNING
 
 
-async def test_a_marker_that_the_cli_contradicts_is_not_believed(tmp_path: Path) -> None:
+async def test_a_marker_that_the_cli_contradicts_is_not_believed(tmp_path: Path, with_worker: bool) -> None:
     # A shell that prints another one's output ends in a marker that is not its own.
     manager = shell(tmp_path, "other\n\n[exited with code 0]\n")
-    listed = {"task_id": "b1", "run_id": "0-b1", "task_type": "local_bash", "description": "make"}
+    tracking(manager, level({"task_id": "b1", "run_id": "0-b1", "task_type": "local_bash", "description": "make"}))
     with anyio.move_on_after(0.5):
-        async with anyio.create_task_group() as workers:
-            intake_of(manager).reconciler.work_in(workers.start_soon)
-            while True:
-                await anyio.sleep(0.01)
-                tracking(manager, level(listed))
+        await manager["b1"].wait()
     assert manager["b1"].status is TaskStatus.RUNNING
+    tracking(manager, level())
+    assert await build_outcome(manager, "b1", with_worker) == (TaskStatus.COMPLETED, Evidence.END_MARKER)
 
 
 def hold_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
