@@ -7,6 +7,7 @@ about a call as if it were a call of `Read`, `Write` or `Bash`.
 
 import asyncio
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -33,6 +34,9 @@ RULES_FOR: Final[Mapping[str, frozenset[str]]] = {
     "Bash": frozenset({"Bash", "*"}),
 }
 """The tools whose deny and ask rules concern a tool of the editor."""
+_GUARDED: Final = re.compile(r"\.|.*~\d").match
+"""Names of files and folders to which the CLI (2.1.332) writes only after asking, also in the mode `acceptEdits`: `.git`,
+`.envrc` and others like them."""
 WATCHING: Final = frozenset({"PreToolUse", "PermissionRequest", "PostToolUse"})
 """Hooks that decide about a call or change its output."""
 
@@ -162,13 +166,10 @@ class BoundTools:
 
     async def _find_restriction(self, client: Client, name: str) -> str | None:
         """Return what restricts a tool in a way that only the CLI can apply, or None."""
+        for entry in (await client.settings.permission_rules()).state.rules:
+            if entry.behavior != "allow" and entry.rule.partition("(")[0] in RULES_FOR[name]:
+                return f"the rule {entry.rule} concerns the tool {name}"
         settings = (await client.settings.get()).effective
-        permissions = settings.get("permissions")
-        permissions = permissions if isinstance(permissions, Mapping) else {}
-        listed = [*client.options.disallowed_tools, *(permissions.get("deny") or ()), *(permissions.get("ask") or ())]
-        for rule in map(str, listed):
-            if rule.partition("(")[0] in RULES_FOR[name]:
-                return f"the rule {rule} concerns the tool {name}"
         hooks = settings.get("hooks")
         if isinstance(hooks, Mapping) and WATCHING & hooks.keys():
             return "the settings have hooks for tools"
@@ -222,9 +223,11 @@ class BoundTools:
         if name == "Bash" or (name == "Write" and mode != "acceptEdits"):
             return False
         path = Path(data["file_path"])
-        roots = [client.options.cwd or Path.cwd(), *client.options.additional_directories]
+        roots = [os.path.realpath(root) for root in (client.options.cwd or "", *client.options.additional_directories)]
         resolved = Path(os.path.realpath(path))
-        return path.is_absolute() and any(resolved.is_relative_to(os.path.realpath(root)) for root in roots)
+        inside = [resolved.relative_to(root) for root in roots if resolved.is_relative_to(root)]
+        is_guarded = name == "Write" and any(_GUARDED(part) for each in inside for part in each.parts)
+        return path.is_absolute() and bool(inside) and not is_guarded
 
     async def _ask_person(self, client: Client, name: str, data: JSONObject, context: ToolContext) -> None:
         """Ask the permission handler or the editor about a call of the built-in tool. Raises ToolError if denied."""

@@ -432,13 +432,21 @@ async def call_tool(
     name: str = "Bash",
     *,
     settings: Any = None,
+    rules: Any = (),
     init: Any = None,
     choose: str = "allow_once",
     before: Any = (),
+    given: Any = None,
     **options: Any,
 ) -> str:
     """Have the model call a tool of the editor in place of `name`, and return the answer, if nothing was done."""
     tool, arguments = CALLS[name]
+    arguments = {**arguments, **(given or {})}
+    listed = [{"behavior": behavior, "rule": rule, "source": "session"} for behavior, rule in rules]
+    answers = {
+        "get_settings": {"response": {"effective": settings or {}, "sources": []}},
+        "list_permission_rules": {"response": {"state": {"rules": listed}}},
+    }
     about = {"claudecode/toolUseId": "t1"}
     call = frames.mcp_message("c1", "editor", "tools/call", name=tool, arguments=arguments, _meta=about)
     begun = frames.init(**{"permissionMode": "default", "tools": TOOLS, **(init or {})})
@@ -447,7 +455,7 @@ async def call_tool(
         capabilities=full_capabilities(),
         tools=True,
         editor=Editor(choose),
-        fake={"answers": {"get_settings": {"response": {"effective": settings or {}, "sources": []}}}},
+        fake={"answers": answers},
         **options,
     )
     opened.editor.files["/work/notes"] = "not saved yet"
@@ -477,12 +485,8 @@ async def test_a_tool_of_the_editor_does_its_work(name: str, answer: str, open_a
     ("given", "reason"),
     [
         ({"init": {"tools": ["Read"]}}, "the session has no tool Bash"),
-        (
-            {"settings": {"permissions": {"ask": ["Read(x)", "Bash(make *)"]}}},
-            "the rule Bash(make *) concerns the tool",
-        ),
-        ({"settings": {"permissions": {"deny": ["*"]}}}, "the rule * concerns the tool Bash"),
-        ({"disallowed_tools": ["Bash(rm *)"]}, "the rule Bash(rm *) concerns the tool Bash"),
+        ({"rules": [("ask", "Read(x)"), ("ask", "Bash(make *)")]}, "the rule Bash(make *) concerns the tool"),
+        ({"rules": [("allow", "Bash(ls)"), ("deny", "*")]}, "the rule * concerns the tool Bash"),
         ({"settings": {"hooks": {"PreToolUse": []}}}, "the settings have hooks for tools"),
         ({"settings": {"sandbox": {"enabled": True}}}, "commands run in a sandbox"),
         ({"init": {"permissionMode": "plan"}}, "not allowed in plan mode"),
@@ -515,6 +519,29 @@ async def test_a_hook_may_have_a_call_asked_that_the_mode_allows(choose: str, an
     assert answer in await call_tool(open_agent, init=init, hooks=hooks, choose=choose)
 
 
+@pytest.mark.parametrize(
+    ("path", "is_asked"),
+    [
+        ("new", False),
+        ("a/b.c", False),
+        ("../new", True),
+        (".git/hooks/pre-commit", True),
+        ("a/.CLAUDE/settings.json", True),
+        (".envrc", True),
+        ("GIT~1/config", True),
+        ("link/hooks/pre-commit", True),
+    ],
+)
+async def test_what_the_cli_asks_about_in_the_mode_of_edits_is_asked(
+    path: str, is_asked: bool, open_agent: Any, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "link").symlink_to(".git")
+    init, given = {"permissionMode": "acceptEdits"}, {"path": str(tmp_path / path)}
+    answer = await call_tool(open_agent, "Write", init=init, given=given, choose="reject_once")
+    assert ("denied" if is_asked else "was written") in answer
+
+
 class SlowEditor(Editor):
     """An editor that takes its time to make a terminal."""
 
@@ -542,7 +569,12 @@ async def test_a_call_that_is_cancelled_while_the_editor_makes_its_terminal_leav
         capabilities=full_capabilities(),
         tools=True,
         editor=editor,
-        fake={"answers": {"get_settings": {"response": {"effective": {}, "sources": []}}}},
+        fake={
+            "answers": {
+                "get_settings": {"response": {"effective": {}, "sources": []}},
+                "list_permission_rules": {"response": {"state": {"rules": []}}},
+            }
+        },
     )
     await opened.begin()
     async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
