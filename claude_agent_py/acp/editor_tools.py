@@ -35,8 +35,8 @@ RULES_FOR: Final[Mapping[str, frozenset[str]]] = {
 }
 """The tools whose deny and ask rules concern a tool of the editor."""
 _GUARDED: Final = re.compile(r"\.|.*~\d").match
-"""Names of files and folders to which the CLI (2.1.332) writes only after asking, also in the mode `acceptEdits`: `.git`,
-`.envrc` and others like them."""
+"""Names of files and folders, such as `.git`, to which the CLI (2.1.332) writes only after asking, also in the mode
+`acceptEdits`."""
 WATCHING: Final = frozenset({"PreToolUse", "PermissionRequest", "PostToolUse"})
 """Hooks that decide about a call or change its output."""
 
