@@ -441,7 +441,8 @@ async def call_tool(
 ) -> str:
     """Have the model call a tool of the editor in place of `name`, and return the answer, if nothing was done."""
     tool, arguments = CALLS[name]
-    arguments = {**arguments, **(given or {})}
+    if given:
+        arguments = given
     listed = [{"behavior": behavior, "rule": rule, "source": "session"} for behavior, rule in rules]
     answers = {
         "get_settings": {"response": {"effective": settings or {}, "sources": []}},
@@ -537,7 +538,7 @@ async def test_what_the_cli_asks_about_in_the_mode_of_edits_is_asked(
 ) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "link").symlink_to(".git")
-    init, given = {"permissionMode": "acceptEdits"}, {"path": str(tmp_path / path)}
+    init, given = {"permissionMode": "acceptEdits"}, {"path": str(tmp_path / path), "content": "x"}
     answer = await call_tool(open_agent, "Write", init=init, given=given, choose="reject_once")
     assert ("denied" if is_asked else "was written") in answer
 
