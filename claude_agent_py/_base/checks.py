@@ -1,7 +1,7 @@
 """Checks of arguments that are not validated by a model."""
 
 import re
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from claude_agent_py._base.errors import OptionsError
@@ -37,6 +37,13 @@ def check_seconds(value: object, option: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise OptionsError(f"must be a positive number of seconds, or None, not {value!r}", option=option)
     return float(value)
+
+
+def check_type(value: object, kind: Any, name: str, option: str) -> None:
+    """Raise OptionsError unless a value is of a type, such as `str | None`."""
+    if not isinstance(value, kind):
+        wanted = kind.__name__ if isinstance(kind, type) else str(kind)
+        raise OptionsError(f"{name} must be {wanted}, not {type(value).__name__}", option=option)
 
 
 def read_size(value: int | str, *, option: str) -> int:

@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from claude_agent_py._base.configuration import ConfigModel, inner_text
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.json_object import check_values
 from claude_agent_py.formatting.encoders import import_yaml
 from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.wire.base import JSONObject
@@ -169,7 +170,7 @@ class AgentDefinition(ConfigModel):
     """False: its observers do not watch the agents that it starts."""
     observe_tool_results: bool | None = None
     """False, on an observer: its digests omit tool results."""
-    hooks: Annotated[JSONObject | None, Field(repr=False)] = None
+    hooks: Annotated[Annotated[JSONObject, AfterValidator(check_values)] | None, Field(repr=False)] = None
     """Command hooks that apply while it runs, as in a settings file. `Stop` runs when the agent stops; `SubagentStart`
     does not run. For Python functions use the option `hooks`."""
     color: str | None = None

@@ -158,7 +158,7 @@ class OptionFields(ConfigModel, Generic[Output]):
     """How much effort the model puts into an answer."""
     max_turns: Count | None = None
     """The maximum number of model turns in a run; exceeding it ends the run with an error."""
-    max_budget_usd: Annotated[float, Field(gt=0, strict=True)] | None = None
+    max_budget_usd: Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] | None = None
     """The maximum cost of the session, including earlier processes, in US dollars; reaching it ends the run with an
     error. It is checked between model calls, so one call may exceed it."""
     task_budget: Annotated[Count, BeforeValidator(read.token_budget)] | None = None

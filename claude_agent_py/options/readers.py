@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -22,7 +21,7 @@ from claude_agent_py._base.callbacks import (
 )
 from claude_agent_py._base.configuration import inner_text, validate_part
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py._base.json_object import JSONObject
+from claude_agent_py._base.json_object import JSONObject, check_values
 from claude_agent_py.observe.telemetry import Telemetry
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.wire import settings as wire_settings
@@ -257,7 +256,7 @@ def sandbox(value: object) -> object:
 def settings(value: object) -> JSONObject | Path:
     """Read settings: an object, the JSON text of one, or the path of a file."""
     if isinstance(value, Mapping):
-        return _check_json(dict(value))
+        return check_values(dict(value))
     if isinstance(value, str) and value.lstrip().startswith("{"):
         return _parse_object(value)
     return path(value)
@@ -385,14 +384,6 @@ def extra_args(value: object) -> object:
 OWN_FLAGS: Final = frozenset(
     {"output-format", "input-format", "verbose", "print", "await-initialize", "initialize-fields", "sdk-url"}
 )
-
-
-def _check_json(value: JSONObject) -> JSONObject:
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"must hold only JSON values: {error}") from None
-    return value
 
 
 def _parse_object(text: str) -> dict[str, object]:

@@ -23,9 +23,11 @@ from claude_agent_py._base.callbacks import (
     make_handler_error,
     takes_arguments,
 )
+from claude_agent_py._base.checks import check_count, check_seconds, check_type
 from claude_agent_py._base.configuration import suggest
 from claude_agent_py._base.errors import OptionsError, ToolError, ToolTimeoutError
 from claude_agent_py._base.event_loop import PerLoop
+from claude_agent_py._base.json_object import check_values
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.truncation import INLINE_CHARS, MAX_INLINE_CHARS
 from claude_agent_py.tools.context import CURRENT, ToolContext
@@ -366,6 +368,7 @@ def _split_settings(settings: ToolSettings) -> dict[str, Any]:
 def _check_settings(tool: Tool) -> None:
     """Reject settings that would fail later, far from their definition."""
     option = f"tool {tool.name!r}"
+    check_type(tool.name, str, "name", option)
     if not NAME.fullmatch(tool.name):
         raise OptionsError(
             "a name must have 1 to 128 letters, digits, `_`, `-` or `.`; set one with name=", option=option
@@ -375,10 +378,28 @@ def _check_settings(tool: Tool) -> None:
             "a generator function cannot be a tool; return a list, and report steps with ToolContext.report_progress",
             option=option,
         )
-    if tool.timeout is not None and tool.timeout <= 0:
-        raise OptionsError(f"the timeout must be positive, not {tool.timeout}", option=option)
-    if tool.max_concurrency is not None and tool.max_concurrency < 1:
-        raise OptionsError(f"max_concurrency must be at least 1, not {tool.max_concurrency}", option=option)
+    # The CLI drops all tools of a server, without a word, if one has a wrong type.
+    hints = tool.annotations
+    for kind, values in (
+        (str, {"description": tool.description}),
+        (str | None, {"title": hints.title, "search_hint": tool.search_hint}),
+        (bool | None, {"always_load": tool.always_load, "structured": tool.structured}),
+        (
+            bool | None,
+            {hint: getattr(hints, hint) for hint in ("read_only", "destructive", "idempotent", "open_world")},
+        ),
+        (int, {"max_result_chars": tool.max_result_chars}),
+        (Mapping, {"meta": tool.meta}),
+    ):
+        for name, value in values.items():
+            check_type(value, kind, name, option)
+    try:
+        check_values(dict(tool.meta))
+    except ValueError as error:
+        raise OptionsError(f"meta {error}", option=option) from None
+    check_seconds(tool.timeout, f"timeout of {option}")
+    if tool.max_concurrency is not None:
+        check_count(tool.max_concurrency, f"max_concurrency of {option}", 1)
     if not 1 <= tool.max_result_chars <= MAX_INLINE_CHARS:
         raise OptionsError(f"max_result_chars must be between 1 and {MAX_INLINE_CHARS:,}", option=option)
     if tool.overflow not in ("truncate", "file", "error"):

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote
 
 from claude_agent_py._base.callbacks import Callback, callback_name
+from claude_agent_py._base.checks import check_count, check_seconds, check_type
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.formatting.encoders import JSONEncoder
 from claude_agent_py.formatting.media import File, Media, mcp_block, resource_contents
@@ -48,6 +49,8 @@ class Resource:
     _pattern: "re.Pattern[str]" = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for name in ("uri", "name", "description", "media_type"):
+            check_type(getattr(self, name), str, name, f"resource {self.uri!r}")
         object.__setattr__(self, "_callback", Callback(self.content) if callable(self.content) else None)
         variables = re.findall(_VARIABLE, self.uri)
         if len(set(variables)) < len(variables):
@@ -218,10 +221,17 @@ class ToolServer:
     ) -> None:
         if not name:
             raise OptionsError("a server needs a name", option="ToolServer")
-        if timeout is not None and timeout <= 0:
-            raise OptionsError(f"the timeout must be positive, not {timeout}", option=f"server {name!r}")
-        if page_size is not None and page_size < 1:
-            raise OptionsError(f"page_size must be at least 1, not {page_size}", option=f"server {name!r}")
+        option = f"server {name!r}"
+        check_type(name, str, "name", option)
+        check_type(version, str, "version", option)
+        check_type(instructions, str | None, "instructions", option)
+        check_type(always_load, bool | None, "always_load", option)
+        for kind, given in ((Resource, resources), (Prompt, prompts)):
+            for each in given:
+                check_type(each, kind, kind.__name__.lower() + "s", option)
+        check_seconds(timeout, f"timeout of {option}")
+        if page_size is not None:
+            check_count(page_size, f"page_size of {option}", 1)
         self.name = name
         self.version = version
         self.instructions = instructions

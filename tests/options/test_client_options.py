@@ -229,6 +229,11 @@ def test_a_replacement_that_an_error_names_exists() -> None:
         ({"agents": {"r": {"description": "d"}}}, "agents: agent 'r': prompt is missing"),
         ({"agents": {"r": {"prompt": "p"}}}, "agents: agent 'r': description is missing"),
         ({"agents": {"r": {"description": " ", "prompt": "p"}}}, "agents: agent 'r': description must not be empty"),
+        (
+            {"agents": {"r": {"description": "d", "prompt": "p", "hooks": {"a": {1}}}}},
+            "hooks must hold only JSON values",
+        ),
+        ({"max_budget_usd": float("inf")}, "max_budget_usd: must be a finite number"),
         ({"agents": {"r": "x"}}, "agents: agent 'r' must be an AgentDefinition, not str"),
         ({"mcp_servers": {"a": {"command": "x", "timeout": 500}}}, "mcp_servers: server 'a': timeout must be greater"),
         ({"mcp_servers": {"a": "x"}}, "mcp_servers: server 'a' must be an MCP server, not str"),

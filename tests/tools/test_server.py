@@ -1,6 +1,6 @@
 """What a server says about itself."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -83,8 +83,14 @@ def test_policies_go_to_the_cli() -> None:
     ("arguments", "told"),
     [
         ({"name": ""}, "a server needs a name"),
-        ({"timeout": 0}, "timeout must be positive"),
-        ({"page_size": 0}, "page_size must be at least 1"),
+        ({"name": 5}, "name must be str, not int"),
+        ({"version": 2}, "version must be str, not int"),
+        ({"instructions": 5}, r"instructions must be str \| None, not int"),
+        ({"always_load": "no"}, r"always_load must be bool \| None, not str"),
+        ({"resources": ["a://b"]}, "resources must be Resource, not str"),
+        ({"prompts": [bare]}, "prompts must be Prompt, not function"),
+        ({"timeout": 0}, "timeout of server 'calc': must be a positive number"),
+        ({"page_size": 0}, "page_size of server 'calc': must be a number of at least 1"),
         ({"policies": {"other": "always_ask"}}, "a policy names an unknown tool: 'other'"),
         ({"tools": [quick], "policies": {"quick": "never"}}, "always_ask or always_deny, not 'never'"),
         ({"tools": [tool(name="a.b")(bare), tool(name="a_b")(bare)]}, "same name for the CLI, mcp__calc__a_b"),
@@ -103,6 +109,11 @@ def test_adding_a_tool_of_the_same_name_replaces_it() -> None:
 
     assert server.get("quick") is made
     assert server.get("other") is None
+
+
+def test_a_resource_has_a_uri() -> None:
+    with pytest.raises(OptionsError, match="uri must be str, not int"):
+        Resource(cast("Any", 5), "text")
 
 
 def test_a_resource_names_a_variable_once() -> None:
