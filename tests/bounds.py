@@ -47,6 +47,7 @@ BOUNDS = {
     "QUIET": "testing.scripted_model.QUIET",
     "READ_CHUNK": "sessions.lines.CHUNK",
     "READ_LINE_BYTES": "sessions.lines.LINE_BYTES",
+    "REDIS_ANSWER_SECONDS": "sessions.stores.redis.ANSWER_SECONDS",
     "REPORT_DELAY": "tasks.files.completion.REPORT_DELAY",
     "REQUEST_SECONDS": "fleet._health.REQUEST_SECONDS",
     "RUN_IDLE": "runs.DEFAULT_IDLE",

@@ -17,7 +17,7 @@ from poolers import Proxy, behind
 from stoppable_postgres import PostgresServer, new_database
 
 from claude_agent_py.errors import StoreError
-from claude_agent_py.sessions import PostgresStore, SessionKey
+from claude_agent_py.sessions import PostgresStore, RedisStore, SessionKey
 
 PATIENCE = 100.0
 """For how long a test waits, in seconds."""
@@ -51,6 +51,24 @@ async def test_a_call_of_a_store_that_gets_no_answer_fails_in_time_and_the_next_
     await store.append(key, [{"type": "user", "uuid": "2"}])
     assert len(await store.load(key) or ()) == 2
     store.close()
+
+
+async def test_a_call_of_redis_that_gets_no_answer_fails_in_time(
+    redis_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = Proxy(int(urlsplit(redis_server).port or 0))
+    set_bound(monkeypatch, "REDIS_ANSWER_SECONDS", 0.2)
+    store = RedisStore(f"redis://127.0.0.1:{proxy.port}/0", prefix="stalled:")
+    key: SessionKey = {"project_key": "p", "session_id": "s"}
+    await store.append(key, [{"type": "user", "uuid": "1"}])
+    proxy.stall()
+    with anyio.fail_after(4), pytest.raises(StoreError, match="RedisStore cannot find s: TimeoutError"):
+        await store.find_session("s")
+    proxy.heal()
+    await store.append(key, [{"type": "user", "uuid": "2"}])
+    assert len(await store.load(key) or ()) == 2
+    store.close()
+    proxy.close()
 
 
 async def test_connections_that_the_server_has_ended_meanwhile_are_replaced(postgres: PostgresServer) -> None:

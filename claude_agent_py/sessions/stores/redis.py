@@ -27,6 +27,10 @@ Pipeline: TypeAlias = Any
 """`redis.client.Pipeline`, whose methods return other types in asyncio."""
 
 VERSION: Final = 1
+CONNECT_SECONDS: Final = 10.0
+ANSWER_SECONDS: Final = 30.0
+"""How many seconds the server may take to answer a command. Without a limit, as in versions of `redis` before 8, the
+threads of its calls stay for ever if the network loses their connections."""
 
 
 class RedisStore(SummarisingStore):
@@ -35,7 +39,8 @@ class RedisStore(SummarisingStore):
     The durability depends on the configuration of the server (`appendonly yes`). Redis Cluster is not supported.
 
     Args:
-        url: The server, such as `redis://host:6379/0`; ignored if `client` is given.
+        url: The server, such as `redis://host:6379/0`; ignored if `client` is given. With `?socket_timeout=5` it may
+            take 5 seconds to answer a command, instead of 30.
         prefix: The prefix of all keys.
         client: A configured `redis.Redis`.
 
@@ -53,7 +58,8 @@ class RedisStore(SummarisingStore):
             raise OptionsError(message, option="session_store") from error
         if client is None and not is_url(url):
             raise OptionsError(UNESCAPED, option="url")
-        self._redis: Any = redis.Redis.from_url(url) if client is None else client
+        limits = {"socket_connect_timeout": CONNECT_SECONDS, "socket_timeout": ANSWER_SECONDS}
+        self._redis: Any = redis.Redis.from_url(url, **limits) if client is None else client
         self._prefix = prefix
         self._is_ready = False
 
