@@ -315,7 +315,12 @@ async def _show(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
     info = await session.info()
     questions = await session.interactions()
-    runs = [await session.outcome(number) for number in range(1, info.runs + 1)]
+    runs, unread = list[fleet_room.FleetOutcome](), 0
+    for number in range(1, info.runs + 1):
+        try:
+            runs.append(await session.outcome(number))
+        except OptionsError:  # the fleet has no store
+            unread += 1
     if arguments.json:
         outcomes = [run.to_dict() for run in runs]
         interactions = [question.to_dict() for question in questions]
@@ -325,6 +330,8 @@ async def _show(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     _print_fact(arguments, {}, f"{info.id}: {info.agent} {info.version}, {info.events} events, {info.state}{why}")
     if info.workspace:
         _print_fact(arguments, {}, f"  workspace: {info.workspace} on {info.machine}")
+    if unread:
+        _print_fact(arguments, {}, f"  results that only the session store has (--url MODULE:NAME): {unread}")
     for run in runs:
         _print_fact(arguments, {}, f"  {run.run}. {run.state}: {run.reason or run.text}".removesuffix(": "))
     for question in questions:

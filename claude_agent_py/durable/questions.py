@@ -56,7 +56,10 @@ class Questions:
         """
         with asking_desk():
             found = await self._desk.pending()
-            self.wait_for_answers.deadline = anyio.current_time() + self._patience
+            was_ended = self.wait_for_answers.cancel_called
+            self.wait_for_answers = anyio.CancelScope(
+                deadline=0 if was_ended else anyio.current_time() + self._patience
+            )
             with self.wait_for_answers:
                 while unanswered := [each.question for each in found if not each.is_answered]:
                     await self._desk.wait(unanswered[0])

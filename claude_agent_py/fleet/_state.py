@@ -275,23 +275,32 @@ class SessionRecord:
         prompt.state, prompt.result, prompt.ended_at = state, add_cost(result, prompt.spent_usd), now
         if is_current:
             self.questions = []
-            self.state = "idle" if self.current is None else "queued"
             self.worker, self.not_before = None, 0.0
             if self.wanted != "cancel":
                 self.wanted = self.reason = None
+            if self.current is not None:
+                self.state = "queued"
+            elif (last := self.prompts[-1]).state == "failed":  # which may have failed while it waited
+                self.state, self.reason = "failed", self.reason or describe_failure(last.result)
+            else:
+                self.state = "idle"
 
     def fail(self, prompt: FleetPrompt, result: JSONMapping, now: float) -> None:
         """End a prompt that failed for good, and perhaps those behind it."""
-        was_current = prompt is self.current
         self.end(prompt, "failed", result, now)
-        reason = ": ".join(part for part in (result.get("error"), result.get("reason")) if part)
+        reason = describe_failure(result)
         if self.after_failure == "fail":
             failure = {"error": EARLIER_FAILED, "reason": f"prompt {prompt.number} failed: {reason}"}
             for behind in self.prompts:
                 if behind.number > prompt.number and behind.ended_at is None:
                     self.end(behind, "failed", failure, now)
-        if was_current and self.current is None and self.wanted is None:
-            self.state, self.reason = "failed", reason
+        if self.state == "failed" and self.wanted is None:
+            self.reason = reason
+
+
+def describe_failure(result: JSONMapping) -> str:
+    """Return the error and the reason in a result, for people."""
+    return ": ".join(part for part in (result.get("error"), result.get("reason")) if part)
 
 
 def add_cost(result: JSONMapping, spent_usd: float) -> JSONObject:

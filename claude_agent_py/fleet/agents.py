@@ -1,5 +1,6 @@
 """`FleetAgent`: the options, workspace and limits of a named agent; and checks of arguments."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -18,7 +19,8 @@ from claude_agent_py.wire import dump
 AfterFailure: TypeAlias = Literal["run", "fail"]
 """What happens to the prompts behind one that failed: they run, or they fail too."""
 
-MAX_ACTOR_CHARS: Final = 200
+MAX_TEXT: Final = 200
+MAX_PRIORITY: Final = 10**9
 TITLE_CHARS: Final = 80
 OWN_OPTIONS: tuple[str, ...] = ("session_store", "session_id", "resume", "continue_conversation", "fork_session")
 """Options that the fleet sets."""
@@ -43,6 +45,7 @@ class FleetAgent:
         for name in OWN_OPTIONS:
             if getattr(self.options, name):
                 raise OptionsError("must not be set: the fleet sets it", option=name)
+        check_text(self.name, "name"), check_text(self.version, "version")
         if not self.name or not self.version:
             raise OptionsError("must not be empty", option="version" if self.name else "name")
         if self.until not in ("result", "idle"):
@@ -72,11 +75,24 @@ def check_session_id(session_id: str) -> str:
     return session_id
 
 
+def check_text(value: object, option: str) -> str:
+    """Return a short text. Raises OptionsError if it is something else, or no engine can store it."""
+    if not isinstance(value, str) or len(value) > MAX_TEXT or re.search("[\0\ud800-\udfff]", value):
+        problem = f"must be text of at most {MAX_TEXT} characters, without NUL and lone surrogates"
+        raise OptionsError(problem, option=option)
+    return value
+
+
+def check_priority(value: object) -> int:
+    """Return a priority. Raises OptionsError."""
+    if not isinstance(value, int) or abs(value) > MAX_PRIORITY:
+        raise OptionsError(f"must be a whole number from {-MAX_PRIORITY} to {MAX_PRIORITY}", option="priority")
+    return value
+
+
 def name_source(actor: object) -> AnswerSource:
     """Return who gives a command in this process. Raises OptionsError unless the actor is a short text."""
-    if not isinstance(actor, str) or len(actor) > MAX_ACTOR_CHARS or "\0" in actor:
-        raise OptionsError(f"must be text of at most {MAX_ACTOR_CHARS} characters", option="actor")
-    return AnswerSource.here(actor)
+    return AnswerSource.here(check_text(actor, "actor"))
 
 
 def prompt_as_json(prompt: object, tools: Sequence[JSONMapping] = ()) -> Any:

@@ -20,7 +20,9 @@ from claude_agent_py.fleet.agents import (
     AfterFailure,
     FleetAgent,
     check_positive,
+    check_priority,
     check_session_id,
+    check_text,
     name_source,
     prompt_as_json,
 )
@@ -209,8 +211,8 @@ class Fleet(FleetSettings):
             "agent": agent,
             "prompt": prompt_as_json(prompt),
             "timezone": timezone,
-            "tenant": tenant,
-            "priority": priority,
+            "tenant": check_text(tenant, "tenant"),
+            "priority": check_priority(priority),
             "timeout": timeout,
         }
 
@@ -265,8 +267,8 @@ class Fleet(FleetSettings):
             agent,
             prompt_as_json(prompt, tools),
             version=version,
-            tenant=tenant,
-            priority=priority,
+            tenant=check_text(tenant, "tenant"),
+            priority=check_priority(priority),
             timeout=timeout,
             key=key,
         )
@@ -317,7 +319,7 @@ class Fleet(FleetSettings):
             OptionsError: The limit or the weight is not positive.
         """
         check_positive(limit=0 if limit == math.inf else limit, weight=0 if weight == math.inf else weight)
-        await self._engine.set_tenant(name, limit, weight, name_source(actor))
+        await self._engine.set_tenant(check_text(name, "name"), limit, weight, name_source(actor))
         self._wake()
 
     async def tenants(self) -> Sequence[FleetTenantInfo]:

@@ -31,7 +31,7 @@ from claude_agent_py.fleet._health import Address, HealthServer, parse_address
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet.agents import FleetAgent, read_prompt
 from claude_agent_py.fleet.metrics import FleetMetrics
-from claude_agent_py.fleet.workspaces import safe_name
+from claude_agent_py.fleet.workspaces import Copy, safe_name
 from claude_agent_py.journal import CallStarted, Fact, MessageAdded, RequestRetried, encode_fact
 from claude_agent_py.messages import PromptContent
 from claude_agent_py.options import ClientOptions, find_secrets
@@ -187,7 +187,9 @@ class Worker(ABC):
     # Lifecycle --------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        """Open the worker."""
+        """Open the worker, once."""
+        if self._is_draining:
+            raise FleetError("this worker has ended: open another one, of fleet.worker()")
         if not self._fleet.agents:
             raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
         with _ungrouped():
@@ -294,7 +296,7 @@ class Worker(ABC):
             return free
         expected = taken * SESSION_BYTES
         used = max(self._memory_used, expected) if can_measure() else expected
-        return min(free, int((self._memory - used) // SESSION_BYTES))
+        return min(free, max(int((self._memory - used) // SESSION_BYTES), 0 if taken else 1))
 
     # Running a prompt -------------------------------------------------------------------------------------------------
 
@@ -341,10 +343,11 @@ class Worker(ABC):
 
     async def _remove_workspace(self, folder: SessionFolder, agent: str, version: str, session: str) -> None:
         found = self._fleet.agents.get((agent, version))
-        if found is None or found.workspace.is_shared:
+        workspace = Copy() if found is None else found.workspace  # of an agent that this worker does not run
+        if workspace.is_shared:
             return
         try:
-            await run_file_work(folder.free, found.workspace, session)
+            await run_file_work(folder.free, workspace, session)
         except Exception as error:  # also RecursionError, if an agent nests a thousand folders
             logger.warning("the workspace of session %s could not be removed: %r", session, error)
 

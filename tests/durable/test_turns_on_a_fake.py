@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script"),
 ]
 
-SESSION, PROMPT = str(uuid4()), str(uuid4())
+SESSION, PROMPT, LATE = str(uuid4()), str(uuid4()), str(uuid4())
 KEY: SessionKey = {"project_key": "durable", "session_id": SESSION}
 
 
@@ -78,6 +78,33 @@ async def test_a_prompt_that_is_only_in_a_branch_that_the_conversation_has_left_
         assert (outcome.text, outcome.is_recovered) == ("Hello.", is_recovered)
         [sent] = place.fake.received_like({"type": "user"})
         assert sent["uuid"] == outcome.prompt_uuid != PROMPT
+
+
+class Late(SQLiteStore):
+    """A store that gets a call of an earlier process once a CLI runs."""
+
+    fake: FakeCLI
+
+    async def load(self, key: SessionKey) -> Any:
+        if self.fake.starts and not any(entry.get("uuid") == LATE for entry in await super().load(key) or ()):
+            call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "true"}}
+            said = {"role": "assistant", "content": [call], "stop_reason": "tool_use"}
+            entry: Any = {"type": "assistant", "uuid": LATE, "parentUuid": PROMPT, "message": said}
+            await self.append(key, [entry])
+        return await super().load(key)
+
+
+@pytest.mark.each_backend
+async def test_a_turn_that_is_decided_anew_looks_again_for_answers(tmp_path: Path) -> None:
+    said = frames.of_prompt(frames.assistant("Hello."))
+    place = Place(tmp_path, steps.turn([said], text="Hello."))
+    place.store = store = Late(tmp_path / "store.db")
+    store.fake = place.fake
+    prompt: Any = {"type": "user", "uuid": PROMPT, "parentUuid": None, "message": {"role": "user", "content": "go"}}
+    await place.store.append(KEY, [prompt])
+    outcome = await place.turn(desk=MemoryDesk())
+    assert isinstance(outcome, Done)
+    assert (outcome.text, len(place.fake.starts)) == ("Hello.", 2)
 
 
 async def test_a_rate_limit_uses_no_attempt_and_an_error_of_the_server_one(tmp_path: Path) -> None:

@@ -136,7 +136,9 @@ async def test_a_prompt_is_overdue_although_the_one_before_it_runs(tmp_path: Pat
         assert (await session.info()).state == "running"
         gate.open()
         assert (await session.result(1, timeout=PATIENCE)).text == "ok"
-        assert (await session.info()).state == "idle"
+        info = await session.info()
+        assert (info.state, str(info.reason)[:15]) == ("failed", "RunTimeoutError")  # a dead letter
+        assert await session.retry() == number
 
 
 async def test_interrupting_does_not_undo_cancelling(tmp_path: Path, fleet_url: str) -> None:

@@ -60,8 +60,12 @@ async def test_prompts_are_answered_in_order_and_events_are_numbered(tmp_path: P
 async def test_a_call_that_waits_for_the_database_warns_once_and_continues(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "fleet.db").mkdir()  # cannot be opened
     async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}") as fleet, anyio.create_task_group() as group:
+        await fleet.list()
+        fleet.close()
+        for path in tmp_path.iterdir():
+            path.unlink()
+        (tmp_path / "fleet.db").mkdir()  # cannot be opened
         caplog.set_level("DEBUG", "claude_agent_py")
         group.start_soon(fleet.list)
         await until(lambda: len(caplog.records) >= 5, "it tries again")
@@ -69,6 +73,14 @@ async def test_a_call_that_waits_for_the_database_warns_once_and_continues(
     assert [record.levelname for record in caplog.records[:5]] == ["DEBUG", "DEBUG", "WARNING", "DEBUG", "DEBUG"]
     assert "does not answer, trying again" in caplog.text
     assert (tmp_path / "fleet.db").is_file()
+
+
+@pytest.mark.parametrize("create", [True, False])
+async def test_a_database_that_cannot_be_opened_is_told_at_once(tmp_path: Path, create: bool) -> None:
+    (tmp_path / "fleet.db").mkdir()
+    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", create=create) as fleet:
+        with anyio.fail_after(PATIENCE / 2), pytest.raises(FleetError, match="cannot be used: unable to open"):
+            await fleet.list()
 
 
 @pytest.mark.long
@@ -120,6 +132,16 @@ async def test_invalid_arguments_of_a_fleet_are_refused(tmp_path: Path) -> None:
         await fleet.start("one", "hi", version="7")
     with pytest.raises(OptionsError, match="an agent 'onne'; did you mean 'one'"):
         await fleet.start("onne", "hi")
+    for given, told in (
+        ({"tenant": "a\ud800"}, "tenant: must be text of at most 200 characters"),
+        ({"tenant": None}, "tenant: must be text"),
+        ({"priority": "high"}, "priority: must be a whole number"),
+        ({"priority": 10**30}, "priority: must be a whole number"),
+    ):
+        with pytest.raises(OptionsError, match=told):
+            await fleet.start("one", "hi", **given)
+        with pytest.raises(OptionsError, match=told):
+            fleet.schedule("daily", "0 3 * * *", "one", "hi", **given)
     fleet.agent("two")
     with pytest.raises(OptionsError, match="belongs to the agent 'one'"):
         await fleet.start("two", "hi", id="x")
@@ -128,11 +150,22 @@ async def test_invalid_arguments_of_a_fleet_are_refused(tmp_path: Path) -> None:
     fleet.close()
 
 
+@pytest.mark.parametrize("key", ["a\0b", "a\ud800"])
+async def test_a_prompt_is_added_once_by_any_key(tmp_path: Path, key: str) -> None:
+    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}") as fleet:
+        fleet.agent("one")
+        session = await fleet.start("one", "hi", key=key)
+        assert await session.send("hi", key=key) == 1
+        assert await session.send("more", key=f"{key}2") == await session.send("more", key=f"{key}2") == 2
+        assert await fleet.list(tenant=key) == []
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
         ({"name": ""}, "name: must not be empty"),
         ({"version": ""}, "version: must not be empty"),
+        ({"version": "1\ud800"}, "version: must be text of at most 200 characters"),
         ({"until": "end"}, "until: must be 'result' or 'idle', not 'end'"),
         ({"after_failure": "stop"}, "after_failure: must be 'run' or 'fail', not 'stop'"),
         ({"patience": -1}, "patience: must not be negative"),

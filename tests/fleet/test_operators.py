@@ -7,10 +7,12 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio import to_thread
 from fleets import PATIENCE, events_of, until, until_state
 from temporal_server import SharedServer, TemporalServer, start, temporal_server as temporal_server
 
 from claude_agent_py import ClientOptions, RetryPolicy
+from claude_agent_py.cli import main
 from claude_agent_py.fleet import Directory, Fleet, FleetSession
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import FakeCLI, frames, steps
@@ -239,3 +241,19 @@ async def test_a_session_whose_events_are_being_written_ends_when_its_workflow_i
             assert [(await session.outcome(number)).state for number in (1, 2)] == ["failed", "cancelled"]
         ends = [(event.run, event.data["state"]) for event in await events_of(session)]
         assert ends == [(1, "failed"), (2, "cancelled")]
+
+
+async def test_a_session_is_shown_by_a_command_without_the_store(
+    temporal_server: SharedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = temporal_server.new_url()
+    async with make_fleet(url, tmp_path) as fleet:
+        program = FakeCLI(steps.turn("long " * 4000)).install(tmp_path / "long")
+        fleet.agent("long", ClientOptions(cli_path=program), workspace=Directory(tmp_path))
+        session = await fleet.start("long", "hi", id="long")
+        async with fleet.worker(folder=tmp_path / "ws"):
+            assert (await session.result(timeout=PATIENCE)).text == "long " * 4000
+            await session.cancel("enough")
+            await until_state(session, "cancelled")
+    assert await to_thread.run_sync(main, ["fleet", "show", "long", "--url", url]) == 0
+    assert "only the session store has (--url MODULE:NAME): 1" in capsys.readouterr().out

@@ -1,6 +1,7 @@
 """What is over is deleted after a time, and nothing else. With a stand-in CLI."""
 
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,7 +12,7 @@ from inside import retention
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, OptionsError, StoreError
-from claude_agent_py.fleet import Copy, Fleet
+from claude_agent_py.fleet import Copy, Fleet, FleetSession
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import FakeCLI, Gate, steps
 
@@ -83,6 +84,40 @@ async def test_a_worker_deletes_what_is_older_than_the_retention(tmp_path: Path)
         assert await store.load(said) is None
         assert await store.load(kept) is not None  # type: ignore[arg-type]
     fleet.close()
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+async def test_no_workspace_is_forgotten_by_a_worker_that_does_not_run_its_agent(
+    tmp_path: Path, is_cancelled: bool
+) -> None:
+    program, url = FakeCLI(steps.turn("ok")).install(tmp_path / "cli"), f"sqlite:///{tmp_path / 'fleet.db'}"
+    given: dict[str, Any] = {"store": SQLiteStore(tmp_path / "store.db"), "poll": 0.1, "lease": 0.6}
+    own, other = Fleet(url, **given), Fleet(url, retention=None if is_cancelled else 0.5, **given)
+    async with own, other:
+        for fleet, name in ((own, "one"), (other, "two")):
+            fleet.agent(name, ClientOptions(cli_path=program), workspace=Copy())
+        session = await own.start("one", "hi")
+        async with own.worker(folder=tmp_path / "ws"):
+            await session.result(timeout=PATIENCE)
+        [folder] = [path for path in (tmp_path / "ws").glob("*/*") if path.is_dir()]
+        async with other.worker(folder=tmp_path / "ws"):
+            if is_cancelled:
+                await session.cancel()
+                last = await other.start("two", "hi")
+                await last.result(timeout=PATIENCE)
+                assert await last.cancel()
+                await until(partial(is_forgotten, last), "the worker removes what its own agent has left")
+            else:
+                await until(lambda: not folder.exists(), "it is removed with its session")
+        if is_cancelled:
+            assert (await session.info()).workspace == str(folder / "work")
+            async with own.worker(folder=tmp_path / "ws"):
+                await until(partial(is_forgotten, session), "its own worker removes it")
+        assert not folder.exists()
+
+
+async def is_forgotten(session: FleetSession) -> bool:
+    return (await session.info()).workspace is None
 
 
 class Locked(SQLiteStore):

@@ -392,9 +392,11 @@ def look(tx: Transaction, worker: str, known: Collection[FleetAgent]) -> Look:
     return Look(wanted, is_due, has_work)
 
 
-def list_cancelled(tx: Transaction) -> list[Row]:
-    """Return the cancelled sessions that have a workspace."""
-    return tx.all("SELECT * FROM fleet_sessions WHERE state = 'cancelled' AND folder IS NOT NULL")
+def list_cancelled(tx: Transaction, known: Collection[FleetAgent]) -> list[Row]:
+    """Return the cancelled sessions of some agents that have a workspace."""
+    names = {(agent.name, agent.version) for agent in known}
+    rows = tx.all("SELECT * FROM fleet_sessions WHERE state = 'cancelled' AND folder IS NOT NULL")
+    return [row for row in rows if (row["agent"], row["version"]) in names]
 
 
 def forget_workspace(tx: Transaction, session: str) -> None:

@@ -43,7 +43,7 @@ class Transaction:
 
     def all(self, statement: str, *values: object) -> list[Row]:
         """Return all rows of a query."""
-        return [dict(row) for row in self._cursor.execute(statement, values)]
+        return [dict(row) for row in self._execute(statement, values)]
 
     def one(self, statement: str, *values: object) -> Row | None:
         """Return the first row of a query, or None."""
@@ -52,12 +52,15 @@ class Transaction:
 
     def value(self, statement: str, *values: object) -> Any:
         """Return the first column of the first row, or None."""
-        found = self._cursor.execute(statement, values).fetchone()
+        found = self._execute(statement, values).fetchone()
         return None if found is None else found[0]
 
     def run(self, statement: str, *values: object) -> int:
         """Run a statement, and return how many rows it changed."""
-        return self._cursor.execute(statement, values).rowcount
+        return self._execute(statement, values).rowcount
+
+    def _execute(self, statement: str, values: Sequence[object]) -> sqlite3.Cursor:
+        return self._cursor.execute(statement, [*map(_clean, values)])
 
     def insert(self, table: str, *rows: Mapping[str, object], instead: str = "INSERT") -> None:
         """Insert rows of the same columns."""
@@ -71,7 +74,7 @@ class Transaction:
         condition = " AND ".join(f"{name} = ?" for name in where)
         self.run(
             f"UPDATE {table} SET {setting} WHERE {condition}",  # noqa: S608 - our names
-            *map(_clean, changes.values()),
+            *changes.values(),
             *where.values(),
         )
 
@@ -127,7 +130,10 @@ class FleetFile:
             try:
                 return await run_file_work(run, abandon_on_cancel=is_reading)
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # such as a missing table
+                code = error.sqlite_errorcode & 0xFF
+                # Such as a missing table. A file that was open may only be away for a moment.
+                is_lasting = code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_READONLY)
+                if is_lasting or (code == sqlite3.SQLITE_CANTOPEN and not self.identity):
                     raise FleetError(f"the database of the fleet, {self.path}, cannot be used: {error}") from error
                 if time.monotonic() > deadline:
                     failure = FleetError(

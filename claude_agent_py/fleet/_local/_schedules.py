@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 from zoneinfo import ZoneInfo
 
 from claude_agent_py._base.errors import OptionsError
@@ -17,6 +17,10 @@ from claude_agent_py.permissions import AnswerSource
 
 MADE_UP: Final = 20
 """How many times that were missed start a session later. Earlier ones are named in the audit log."""
+
+
+ROUNDING: Final = 0.5
+"""By how many seconds two numbers for the same time may differ."""
 
 
 def apply_schedules(tx: Transaction, wanted: Mapping[str, JSONMapping]) -> None:
@@ -35,6 +39,10 @@ def apply_schedules(tx: Transaction, wanted: Mapping[str, JSONMapping]) -> None:
 
 def find_next(schedule: JSONMapping, after: float) -> float:
     """Return the next time of a schedule. Raises OptionsError if it is invalid."""
+    return _find_time(schedule, after, "get_next")
+
+
+def _find_time(schedule: JSONMapping, at: float, which: Literal["get_next", "get_prev"]) -> float:
     try:
         from croniter import CroniterError, croniter
     except ImportError as error:
@@ -44,10 +52,18 @@ def find_next(schedule: JSONMapping, after: float) -> float:
     except Exception as error:  # KeyError, ValueError or OSError, by the name
         raise OptionsError(f"Invalid time zone: {schedule['timezone']!r}", option="schedule") from error
     try:
-        times = croniter(schedule["cron"], datetime.fromtimestamp(after, zone), second_at_beginning=True)
-        return float(times.get_next(datetime).timestamp())
+        times = croniter(schedule["cron"], datetime.fromtimestamp(at, zone), second_at_beginning=True)
+        return float(getattr(times, which)(datetime).timestamp())
     except CroniterError as error:
         raise OptionsError(f"Invalid cron expression: {error}", option="schedule") from error
+
+
+def follow_clock(tx: Transaction) -> None:
+    """Bring forward the schedules whose next time is late, because the clock was set back."""
+    for row in tx.all("SELECT * FROM fleet_schedules WHERE next_at > ?", tx.now):
+        following = find_next(row, tx.now)
+        if following < row["next_at"] - ROUNDING:
+            tx.update("fleet_schedules", {"name": row["name"]}, next_at=following)
 
 
 def fire_due(tx: Transaction) -> None:
@@ -57,17 +73,19 @@ def fire_due(tx: Transaction) -> None:
 
 
 def _fire(tx: Transaction, schedule: Row) -> None:
-    due = [schedule["next_at"]]
-    while (following := find_next(schedule, due[-1])) <= tx.now:
-        due.append(following)
+    first, following = schedule["next_at"], find_next(schedule, tx.now)
     tx.update("fleet_schedules", {"name": schedule["name"]}, next_at=following)
     by = AnswerSource.here(f"schedule:{schedule['name']}")
-    missed = [_name(schedule, at) for at in due[:-MADE_UP]]
-    if missed:
-        logger.warning("%d times of the schedule %s were missed", len(missed), schedule["name"])
-        record(tx, "missed", by, schedule=schedule["name"], first=missed[0], last=missed[-1], count=len(missed))
+    due, at = list[float](), _find_time(schedule, following, "get_prev")
+    while at > first - ROUNDING and len(due) < MADE_UP:  # back from now: the first may be long ago
+        due.append(at)
+        at = _find_time(schedule, at, "get_prev")
+    if at > first - ROUNDING:
+        missed = {"first": _name(schedule, first), "last": _name(schedule, at)}
+        logger.warning("the times from %(first)s to %(last)s were missed", missed)
+        record(tx, "missed", by, schedule=schedule["name"], **missed)
     given = {name: schedule[name] for name in ("agent", "tenant", "priority", "timeout")}
-    for at in due[-MADE_UP:]:
+    for at in reversed(due):
         new = SessionRecord.new(_name(schedule, at), prompt=json.loads(schedule["prompt"]), **given)
         try:
             start(tx, new, (), by)

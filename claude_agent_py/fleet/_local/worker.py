@@ -162,6 +162,7 @@ class LocalWorker(Worker):
         await self._file.write(_changes.fail_overdue, patience=BRIEF_SECONDS)
         await self._file.write(delete_old_deltas, patience=BRIEF_SECONDS)
         await self._remove_cancelled()
+        await self._file.write(_schedules.follow_clock, patience=BRIEF_SECONDS)
 
     async def _send_heartbeat(self) -> None:
         await self._measure_memory()
@@ -308,8 +309,8 @@ class LocalWorker(Worker):
     # Cleaning up ------------------------------------------------------------------------------------------------------
 
     async def _remove_cancelled(self) -> None:
-        """Remove the workspaces of cancelled sessions."""
-        for row in await self._file.read(_changes.list_cancelled, patience=BRIEF_SECONDS):
+        """Remove the workspaces of cancelled sessions of the agents that this worker runs."""
+        for row in await self._file.read(_changes.list_cancelled, self._known, patience=BRIEF_SECONDS):
             await self._remove_workspace(self._find_folder(row), row["agent"], row["version"], row["id"])
             await self._file.write(_changes.forget_workspace, row["id"], patience=BRIEF_SECONDS)
 
