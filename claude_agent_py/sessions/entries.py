@@ -15,12 +15,14 @@ from typing import Final
 from claude_agent_py._base.errors import SessionError
 from claude_agent_py._base.log import logger
 from claude_agent_py._journal.fold import ProcessEnd, TimedFrame
+from claude_agent_py._journal.tasks.announcements import find_launched_shell
 from claude_agent_py._journal.tasks.signals import ended_with_process
 from claude_agent_py.sessions.notifications import WITHIN_TURN, Notice, find_notices, read_notices
 from claude_agent_py.sessions.prompt_entries import is_prompt
 from claude_agent_py.sessions.transcript import StoredSubagent, Transcript
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_status
 from claude_agent_py.wire.base import CUT_OFF, NO_ANSWER, SYNTHETIC_MODEL
+from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage, CommandLifecycleMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStartedMessage
@@ -114,8 +116,9 @@ def _is_of_resumption(message: TranscriptMessage | Notice) -> bool:
 
 
 def _read_agent(agent: StoredSubagent) -> Iterator[TimedFrame]:
-    """Yield the frames of a subagent, with the starts of its runs."""
+    """Yield the frames of a subagent, with the starts of its runs and of its shells in the background."""
     last: TranscriptMessage | None = None
+    calls: dict[str, ToolUseBlock] = {}
     try:
         for message, at in _read(agent.messages, agent.agent_id):
             if isinstance(message, UserMessage | AssistantMessage):
@@ -125,11 +128,31 @@ def _read_agent(agent: StoredSubagent) -> Iterator[TimedFrame]:
                 elif _begins_run(message, last):
                     yield TaskStartedMessage(task_id=agent.agent_id, uuid=message.uuid, prompt=prompt), at, False
                 last = message
+            if isinstance(message, AssistantMessage):
+                calls |= {call.id: call for call in message.tool_uses}
+            elif isinstance(message, UserMessage):
+                for shell in _find_shells(message, calls):
+                    yield shell, at, False
             yield message, at, False
     except SessionError as error:  # the transcript may have been removed since
         logger.debug("%s", error)
     if last is None:
         yield _describe(agent, None), None, False
+
+
+def _find_shells(message: UserMessage, calls: dict[str, ToolUseBlock]) -> Iterator[TaskStartedMessage]:
+    """Yield the starts of the shells that results of a subagent's calls tell of, and forget these calls."""
+    for result in message.tool_results:
+        call = calls.pop(result.tool_use_id, None)
+        task_id = None if call is None else find_launched_shell(call, result.text)
+        if call is not None and task_id is not None:
+            yield TaskStartedMessage(
+                task_id=task_id,
+                tool_use_id=call.id,
+                description=str(call.input.get("description") or call.input.get("command") or ""),
+                task_type="local_bash",
+                is_backgrounded=True,
+            )
 
 
 def _begins_run(message: TranscriptMessage, last: TranscriptMessage) -> bool:

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bounds import set_bound
@@ -373,6 +374,27 @@ def test_tasks_of_subagents_have_their_parents(stored: Stored) -> None:
     assert found["a2"].outcome is not None
     assert found["a2"].outcome.usage is not None
     assert found["a2"].outcome.usage.total_tokens == 15
+
+
+def test_the_shells_of_subagents_are_known_by_the_texts_of_their_results_alone(stored: Stored, tmp_path: Path) -> None:
+    output = tmp_path / "b11111111.output"
+    output.write_text("half\n\n[killed]\n")
+    above = Stored(stored.config)
+    above.path = stored.agent("a1", ["Look"])
+    own: dict[str, Any] = {"isSidechain": True, "agentId": "a1"}
+    above.assistant(call("t1", command="make", run_in_background=True), call("t2", command="cat log"), **own)
+    text = f"Command running in background with ID: b11111111. Output is being written to: {output}. You will be told."
+    above.result("t1", text, **own)
+    above.result("t2", text.replace("b11111111", "b22222222"), **own)
+    found = tasks(stored)
+    assert list(found) == ["a1", "b11111111"]
+    shell = found["b11111111"]
+    assert (shell.status, shell.parent_id, shell.description, shell.tool_use_id, shell.output_file) == (
+        *(TaskStatus.STOPPED, "a1", "make", "t1"),
+        str(output),
+    )
+    [start] = [each for each in session(stored).journal() if isinstance(each, TaskStarted) and each.agent == "a1"]
+    assert start.is_backgrounded
 
 
 def test_files_tell_how_a_task_ended_that_nobody_reported(stored: Stored, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from claude_agent_py.wire.messages.tasks import TaskUsage
 
 TASK_TOOLS: Final = frozenset({"Agent", "Task", "Bash", "PowerShell", "Monitor", "Workflow", "SendMessage", "TaskStop"})
 _MAX_OPEN_CALLS: Final = 8192
+_SHELL_TOOLS: Final = frozenset({"Bash", "PowerShell"})
+_LAUNCHED: Final = re.compile(r"Command running in background with ID: (?P<id>[\w-]+)\.")
 _WRITING_TO: Final = ". Output is being written to: "
 _OUTPUT_PATH: Final = rf"with ID: (?P<id>[\w-]+){re.escape(_WRITING_TO)}(?P<path>\S[^\n]*?\.output)\b"
 
@@ -134,6 +136,16 @@ def find_announcements(message: UserMessage, calls: OpenCalls) -> Iterable[Annou
         path = re.search(_OUTPUT_PATH, text) if _WRITING_TO in text else None
         if path is not None:
             yield Announcement("writes", path["id"], block.tool_use_id, output_file=path["path"])
+
+
+def find_launched_shell(call: ToolUseBlock, text: str) -> str | None:
+    """Return the id of the shell that a call launched, from the text of its result; None if it launched none.
+
+    In the transcript of a subagent, results have only a text. That of another call could be the output of any program.
+    """
+    is_launch = call.name in _SHELL_TOOLS and call.input.get("run_in_background") is True
+    found = _LAUNCHED.match(text) if is_launch else None
+    return None if found is None else found["id"]
 
 
 def _read_structured(result: JSONObject, tool_use_id: str, call: Call | None) -> Iterable[Announcement]:
