@@ -39,6 +39,7 @@ from claude_agent_py.transport.locate import read_version, require_version
 from claude_agent_py.wire import codec
 from claude_agent_py.wire.base import keep_source
 from claude_agent_py.wire.control.initialize import InitializeReply
+from claude_agent_py.wire.settings.rule_lists import check_rules_kept
 
 if TYPE_CHECKING:
     from claude_agent_py.sessions import StoredSession, resuming
@@ -229,15 +230,20 @@ class _Startup:
             )
 
     async def check_settings(self) -> None:
-        """Raise OptionsError if the CLI rejected settings: one invalid value makes it ignore the whole file."""
-        if not self._launched.plan.files or not self._launched.follows_plan:
+        """Raise OptionsError if the CLI silently ignores settings: a whole file for one invalid value, or a rule."""
+        settings, managed = self._options.settings, self._options.managed_settings
+        ours = {str(path) for path in self._launched.plan.files}
+        if isinstance(settings, Path):
+            ours.add(str(settings.absolute()))
+        if not (ours or managed) or not self._launched.follows_plan:
             return
         reply = await self._session.control("get_settings", timeout=self._options.timeouts.connect)
-        ours = {str(path) for path in self._launched.plan.files}
         wrong = [e for e in reply.get("errors") or () if isinstance(e, dict) and e.get("file") in ours]
         if wrong:
             problems = "; ".join(f"{e.get('path')}: {e.get('message')}" for e in wrong)
             raise OptionsError(f"the CLI rejected them ({problems})", option="settings")
+        for option, given in (("settings", settings), ("managed_settings", managed)):
+            check_rules_kept(given, reply, option)
 
     async def check_hooks(self, info: InitializeReply) -> None:
         """Raise OptionsError unless the hooks are in force: they may guard tools."""

@@ -25,7 +25,7 @@ from claude_agent_py._base.json_object import JSONObject, check_values
 from claude_agent_py.observe.telemetry import Telemetry
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.wire import settings as wire_settings
-from claude_agent_py.wire.settings.rule_lists import survives_splitting
+from claude_agent_py.wire.settings.rule_lists import survives_splitting, tool_of
 from claude_agent_py.wire.tools.names import mcp_server_name
 
 RENAMED: Final[Mapping[str, str]] = {
@@ -187,6 +187,8 @@ def environment(value: object) -> object:
 def rules(value: object) -> list[str]:
     """Read permission rules, and refuse rules that the CLI would misread."""
     for rule in (given := names(value)):
+        if any(char.isspace() and char != " " for char in tool_of(rule)):
+            raise ValueError(f"the tool of the rule {rule!r} contains white space")
         if not survives_splitting(rule) and survives_splitting(f"{rule})"):
             raise ValueError(f"a parenthesis in the rule {rule!r} is not closed")
         if not survives_splitting(rule):

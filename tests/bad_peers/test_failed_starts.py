@@ -185,6 +185,53 @@ async def test_a_program_that_is_silent_after_it_initialized_did_not_start(
     assert f"did not answer '{step}' within 0.5 s" in str(await make_handler_error(client))
 
 
+def denying(*rules: str) -> dict[str, Any]:
+    """What a CLI tells that has read these rules."""
+    return {"sources": [{"source": "flagSettings", "settings": {"permissions": {"deny": list(rules)}}}]}
+
+
+@pytest.mark.parametrize(
+    ("options", "told", "problem"),
+    [
+        (
+            {"settings": {"permissions": {"deny": ["Bash", "bash"]}}},
+            denying("Bash"),
+            "settings: the CLI ignores the deny rule 'bash'",
+        ),
+        (
+            {"managed_settings": {"permissions": {"ask": ["Bash("]}}},
+            {"sources": []},
+            r"managed_settings: the CLI ignores the ask rule 'Bash\('",
+        ),
+        (
+            {"managed_settings": {"permissions": {"deny": "Bash"}}},
+            {"sources": [{"source": "policySettings", "settings": {}}]},
+            "managed_settings: the CLI ignores the deny rule 'Bash'",
+        ),
+        (
+            {"settings": __file__},
+            {"errors": [{"file": __file__, "path": "model", "message": "Expected string"}]},
+            r"settings: the CLI rejected them \(model: Expected string\)",
+        ),
+    ],
+)
+async def test_settings_that_the_cli_ignores_start_no_session(
+    options: dict[str, Any], told: dict[str, Any], problem: str, start_process: MakeClient
+) -> None:
+    confirmed = frames.initialize_response(managed_settings_applied=True)
+    answers = {"initialize": {"response": confirmed}, "get_settings": {"response": told}}
+    with anyio.fail_after(SOON), pytest.raises(OptionsError, match=problem):
+        await start_process(FakeCLI(answers=answers), **options).connect()
+
+
+@pytest.mark.parametrize("told", [denying("Bash", "Read(x)"), {}], ids=["all rules", "a CLI that does not tell them"])
+async def test_settings_that_the_cli_has_read_start_a_session(told: dict[str, Any], start_process: MakeClient) -> None:
+    fake = FakeCLI(steps.turn("ok"), answers={"get_settings": {"response": told}})
+    with anyio.fail_after(SOON):
+        async with start_process(fake, settings={"permissions": {"deny": ["Read(x)", "Bash"]}}) as client:
+            assert (await client.query("hi")).text == "ok"
+
+
 async def test_a_program_that_does_not_tell_its_settings_did_not_start(start_process: MakeClient) -> None:
     client = start_process(FakeCLI(answers={"get_settings": {"error": "not now"}}), settings={"model": "opus"})
     assert "rejected 'get_settings': not now" in str(await make_handler_error(client))

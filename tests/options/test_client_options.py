@@ -203,6 +203,10 @@ def test_a_replacement_that_an_error_names_exists() -> None:
         ({"allowed_tools": ["Bash("]}, "allowed_tools: a parenthesis in the rule 'Bash(' is not closed"),
         ({"disallowed_tools": ["Bash(rm *"]}, "disallowed_tools: a parenthesis in the rule 'Bash(rm *' is not closed"),
         ({"allowed_tools": ["Bash(a (b) c)"]}, "allowed_tools: the CLI would split the rule 'Bash(a (b) c)'"),
+        (
+            {"disallowed_tools": ["Bash\nRead"]},
+            r"disallowed_tools: the tool of the rule 'Bash\nRead' contains white space",
+        ),
         ({"disallowed_tools": ["mcp__my server"]}, "disallowed_tools: the CLI would split the rule 'mcp__my server'"),
         ({"skills": "pdf"}, "skills: must be a list, not str"),
         ({"skills": ["a,b"]}, "skills: 'a,b' is not a valid skill name"),

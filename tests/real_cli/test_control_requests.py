@@ -251,6 +251,8 @@ async def settings_of_the_session_are_applied_as_a_whole_and_taken_back(one: One
     rules = await settings.permission_rules()
     with pytest.raises(ControlRejectedError, match="nothing in this request was applied"):
         await settings.apply({"model": "other", "permissions": "bad"})
+    with pytest.raises(OptionsError, match="ignores the deny rule 'bash'"):
+        await settings.apply({"permissions": {"deny": ["WebFetch", "bash"]}})
     await settings.apply({"permissions": None})
     left = await settings.get()
     assert applied.applied is not None

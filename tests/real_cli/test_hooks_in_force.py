@@ -119,6 +119,24 @@ async def test_switches_that_do_not_count_and_those_that_a_running_session_refus
         assert not ran(options)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"settings": {"permissions": {"deny": ["bash"]}}},
+        {"managed_settings": {"permissions": {"deny": "Bash"}}},
+        {"managed_settings": {"permissions": {"deny": ["Read", "Bash(rm"]}}},
+    ],
+    ids=str,
+)
+async def test_no_session_starts_with_a_rule_that_would_deny_nothing(options: dict[str, Any]) -> None:
+    async with model() as scripted:
+        with pytest.raises(OptionsError, match="the CLI ignores the deny rule"):
+            await Client(scripted.options(**options)).connect()
+        rules = {"permissions": {"deny": ["Bash(rm *)", "Read(//etc/**)"], "ask": ["mcp__*"]}}
+        async with Client(scripted.options(settings=rules, managed_settings=rules)):
+            pass
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "options",

@@ -226,7 +226,7 @@ async def test_a_method_sends_what_the_real_cli_was_sent_and_reads_its_reply(
     payload = payload_of(body)
     async with asking(otherwise=payload) as cli:
         reply = await call(cli.client)
-    assert cli.asked == [body]
+    assert cli.asked[:1] == [body]
     assert read(reply) == value
     if hasattr(reply, "raw"):
         assert reply.raw == payload
@@ -585,6 +585,14 @@ async def test_text_that_is_not_unicode_is_refused_and_any_mapping_or_sequence_a
         assert cli.asked == [{"subtype": "apply_flag_settings", "settings": {"env": {"A": "1"}}}]
         await cli.client.settings.apply({"list": deque(["a"])})
         assert cli.asked[1:] == [{"subtype": "apply_flag_settings", "settings": {"list": ["a"]}}]
+
+
+async def test_a_rule_that_the_cli_ignores_is_an_error_of_the_one_who_applied_it() -> None:
+    kept = {"sources": [{"source": "flagSettings", "settings": {"permissions": {"deny": ["Bash"]}}}]}
+    async with asking(answers={"get_settings": kept}) as cli:
+        await cli.client.settings.apply({"permissions": {"deny": deque(["Bash"]), "allow": ["read"]}})
+        with pytest.raises(OptionsError, match="settings: the CLI ignores the deny rule 'bash'"):
+            await cli.client.settings.apply({"permissions": {"deny": ["Bash", "bash"]}})
 
 
 async def test_arguments_that_are_no_json_are_refused_and_not_shown() -> None:

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py._connection.controls.base import Controls, omit_unset
+from claude_agent_py.wire.settings.rule_lists import check_rules_kept
 
 EditableSettings: TypeAlias = Literal["localSettings", "userSettings"]
 
@@ -27,8 +28,11 @@ class SettingsControls(Controls):
 
         Raises:
             ControlRejectedError: A setting is invalid; none was applied.
+            OptionsError: The CLI cannot read a rule to deny or ask, and ignores it; all else was applied.
         """
         await self._tell(control.ApplyFlagSettingsRequest, settings=settings)
+        if settings.get("permissions"):
+            check_rules_kept(settings, await self._port.control("get_settings"), "settings")
 
     async def update(self, source: EditableSettings, settings: Mapping[str, object]) -> None:
         """Write settings into a settings *file*, permanently.
