@@ -14,6 +14,8 @@ from claude_agent_py._base.thread_locks import ThreadLock
 T = TypeVar("T")
 
 IN_MEMORY: Final = ":memory:"
+MAGIC: Final = b"SQLite format 3\0"
+"""How a file begins that is not empty."""
 BUSY_SECONDS: Final = 30.0
 """How long to wait for a lock, in seconds."""
 

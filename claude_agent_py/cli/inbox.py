@@ -12,6 +12,7 @@ from typing import Final
 
 from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.shared_sqlite import lacks_tables
 from claude_agent_py.permissions import Interaction, OpenQuestion, SQLiteInbox, read_typed
 
 VARIABLE: Final = "CLAUDE_AGENT_INBOX"
@@ -54,12 +55,15 @@ def open_inbox(inbox: str | None) -> SQLiteInbox:
     """Open an existing inbox.
 
     Raises:
-        OptionsError: No inbox was given, or its file does not exist.
+        OptionsError: No inbox was given, its file does not exist, or it is another file.
     """
     if inbox is None:
         raise OptionsError(f"pass --inbox or set {VARIABLE}")
-    if not Path(inbox).expanduser().is_file():
+    path = Path(inbox).expanduser()
+    if not path.is_file():
         raise OptionsError(f"inbox not found: {inbox}")
+    if lacks_tables(path, "interactions"):
+        raise OptionsError(f"{inbox} is not an inbox")
     return SQLiteInbox(inbox)
 
 

@@ -9,12 +9,11 @@ import anyio
 
 from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py._base.shared_sqlite import lacks_tables
+from claude_agent_py._base.shared_sqlite import MAGIC, lacks_tables
 from claude_agent_py.cli.sessions import resolve_id
 from claude_agent_py.observe import Timeline
 from claude_agent_py.sessions import DirectoryStore, SessionStore, SQLiteStore, get_session
 
-_SQLITE: Final = b"SQLite format 3\0"
 _TRANSCRIPT_KEYS: Final = (b'"parentUuid"', b'"sessionId"')
 
 
@@ -62,7 +61,7 @@ def _read(target: str, session: str | None, config_dir: str | None) -> Timeline:
         return Timeline.from_session(get_session(_resolve_id(target, config_dir), config_dir=config_dir))
     with path.open("rb") as file:
         start = file.read(64 * 1024)
-    if start.startswith(_SQLITE):
+    if start.startswith(MAGIC):
         if lacks_tables(path, "entries"):
             raise OptionsError(f"{path} is not a session store")
         return _read_store(SQLiteStore(path), target, session)

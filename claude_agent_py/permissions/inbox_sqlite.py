@@ -20,7 +20,7 @@ from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_file_work, run_to_its_end
 from claude_agent_py._base.kept_alive import KeptAlive
 from claude_agent_py._base.private_files import WRITERS, check_parent, make_private
-from claude_agent_py._base.shared_sqlite import open_shared, transact
+from claude_agent_py._base.shared_sqlite import MAGIC, open_shared, transact
 from claude_agent_py._base.streams import Polling
 from claude_agent_py.permissions.inbox import WaitingInbox
 from claude_agent_py.permissions.interactions import AnswerSource, Interaction
@@ -193,11 +193,14 @@ def _delete_old(cursor: sqlite3.Cursor) -> None:
 
 
 def _make_private(path: Path) -> None:
-    """Create the file for this user only, and reject a file that other users may write or replace."""
+    """Create the file for this user only. Reject another file, and one that other users may write or replace."""
     try:
         check_parent(path.parent, writers=WRITERS)
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
+            os.lseek(descriptor, 0, os.SEEK_SET)  # raises for a pipe, which would have to be waited for
+            if os.read(descriptor, len(MAGIC)) not in (MAGIC, b""):
+                raise OptionsError(f"{path} is not an inbox: it is not a database", option="interactions")
             make_private(descriptor, is_trusted=True)
         finally:
             os.close(descriptor)

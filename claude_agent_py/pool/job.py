@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import os
+import stat
 import sys
 import threading
 from collections import deque
@@ -86,7 +87,8 @@ class JobJournal:
         except OSError as error:
             raise OptionsError(f"cannot be written: {error}", option=OPTION) from error
         try:
-            make_private(self._file)
+            if not stat.S_ISREG(os.fstat(self._file).st_mode):
+                raise OptionsError(f"{self.path} is not a regular file", option=OPTION)
             self._lock()
             self._load()
         except PermissionError as error:
@@ -113,10 +115,12 @@ class JobJournal:
         if not lines:
             if rest and not header.startswith(rest):
                 raise OptionsError(f"{self.path} is not a journal of map_runs", option=OPTION)
+            make_private(self._file)
             os.ftruncate(self._file, 0)
             self._write(header)
             return
         self._check_header(lines[0])
+        make_private(self._file)
         for number, line in enumerate(lines[1:], 2):
             self._read_entry(number, line)
         os.ftruncate(self._file, len(complete) + 1)
@@ -230,6 +234,7 @@ class Job:
         """The indexes of the outcomes that were not yielded yet, in order of arrival."""
         self._read = 0
         self._ahead: float = AHEAD * self.concurrency
+        """How many outcomes may wait for a slow reader. Those of the journal are there anyway."""
         self._failure: Exception | None = None
         self._scope: anyio.CancelScope | None = None
         """Cancels the work; None before it starts."""
@@ -340,6 +345,7 @@ class Job:
         stack.callback(journal.close)
         shape = self.options.output_shape
         found = await run_file_work(journal.answers, None if shape is None else shape.adapter)
+        self._ahead += len(found)
         for index in sorted(found):
             self._put(found[index])
         self._todo = deque(index for index in self._todo if index not in found)

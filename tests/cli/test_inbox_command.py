@@ -1,6 +1,8 @@
 """The command `inbox`: questions are listed and answered."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +133,12 @@ def test_no_inbox(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     assert main(["inbox", "--inbox", str(tmp_path / "none.db"), "list"]) == 1
     assert "inbox not found" in capsys.readouterr().err
     assert not (tmp_path / "none.db").exists()
+    with closing(sqlite3.connect(tmp_path / "other.db")) as other:
+        other.execute("CREATE TABLE books (title)")
+    before = (tmp_path / "other.db").read_bytes()
+    assert main(["inbox", "--inbox", str(tmp_path / "other.db"), "list"]) == 1
+    assert "other.db is not an inbox" in capsys.readouterr().err
+    assert (tmp_path / "other.db").read_bytes() == before
 
 
 @pytest.mark.anyio

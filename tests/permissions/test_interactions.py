@@ -454,9 +454,17 @@ def test_the_file_belongs_to_one_user(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_inbox_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("no database, but long enough to look like one" * 50)
-    (tmp_path / "x").chmod(0o600)
-    with pytest.raises(OptionsError, match="cannot be used"):
+    (tmp_path / "x").chmod(0o755)
+    with pytest.raises(OptionsError, match="not a database"):
         SQLiteInbox(tmp_path / "x")
+    if os.name == "posix":
+        assert (tmp_path / "x").stat().st_mode & 0o777 == 0o755
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(OptionsError, match="cannot be opened"):
+            SQLiteInbox(tmp_path / "pipe")
+    (tmp_path / "damaged").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
+    with pytest.raises(OptionsError, match="cannot be used"):
+        SQLiteInbox(tmp_path / "damaged")
     with pytest.raises(OptionsError, match="cannot be opened"):
         SQLiteInbox(tmp_path / "nothing" / "x")
 

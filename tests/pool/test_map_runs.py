@@ -198,6 +198,18 @@ async def test_a_journal_keeps_answers_and_runs_failures_again(tmp_path: Path) -
     assert journal.stat().st_mode & 0o077 == 0
 
 
+async def test_answers_from_the_journal_leave_room_for_the_prompts_between_them(tmp_path: Path) -> None:
+    journal = tmp_path / "runs.jsonl"
+    prompts = [f"prompt {number}" for number in range(12)]
+    await map_runs(prompts, Peers().options(), journal=journal)
+    lines = journal.read_text().splitlines()
+    journal.write_text("".join(f"{line}\n" for line in lines if '"index":2,' not in line))
+    with anyio.fail_after(PATIENCE):
+        async with map_runs(prompts, Peers().options(), concurrency=1, journal=journal) as runs:
+            seen = [(outcome.index, outcome.from_journal) async for outcome in runs]
+    assert seen == [(number, number != 2) for number in range(12)]
+
+
 async def test_a_typed_output_comes_from_the_journal_as_its_type(tmp_path: Path) -> None:
     journal = tmp_path / "runs.jsonl"
     options = InTurn(steps.turn("x", structured_output={"1": "one"})).options(output_type=dict[int, str])
@@ -249,6 +261,18 @@ async def test_a_journal_of_other_prompts_is_refused(tmp_path: Path) -> None:
         assert journal.read_bytes() == other
     with pytest.raises(OptionsError, match="cannot be written"):
         await map_runs(["a"], options, journal=tmp_path / "missing" / "runs.jsonl")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file modes and named pipes are POSIX's")
+async def test_a_file_that_is_no_journal_is_left_as_it_is(tmp_path: Path) -> None:
+    program, pipe = tmp_path / "program", tmp_path / "pipe"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    os.mkfifo(pipe)
+    for other in (program, pipe):
+        with anyio.fail_after(PATIENCE), pytest.raises(OptionsError, match="is not a "):
+            await map_runs(["a"], Peers().options(), journal=other)
+    assert program.stat().st_mode & 0o777 == 0o755
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="only POSIX knows owners")
