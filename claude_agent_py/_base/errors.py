@@ -13,6 +13,13 @@ def _restore(cls: type["ClaudeAgentError"], args: tuple[object, ...], state: dic
     return error
 
 
+def first_error(error: BaseException) -> BaseException:
+    """Return the first error in a group of tasks, or an error that is no group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
 CLOSED: Final = "the client is closed; open a new one to continue"
 

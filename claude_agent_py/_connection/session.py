@@ -29,6 +29,7 @@ from claude_agent_py._base.errors import (
     HandlerError,
     LocalProtocolError,
     OptionsError,
+    first_error,
 )
 from claude_agent_py._base.event_loop import clock
 from claude_agent_py._base.listeners import ListenerQueue
@@ -489,8 +490,7 @@ def _make_exit_error(session: Session) -> CLIExitError:
 
 
 def _make_broken_error(error: BaseException) -> ConnectionClosedError:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = first_error(error)
     failure = ConnectionClosedError(f"the session broke: {type(error).__name__}: {error}")
     failure.__cause__ = error
     return failure

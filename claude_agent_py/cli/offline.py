@@ -58,11 +58,12 @@ def _create_model(script: str | None) -> ScriptedModel:
         return ScriptedModel(echo)
     try:
         names = runpy.run_path(os.path.abspath(script))
-        return ScriptedModel(names["script"], **_select_arguments(script, names))
-    except (OSError, SyntaxError, TypeError) as error:
-        raise OptionsError(f"{script}: {error}", option="--script") from None
-    except KeyError:
-        raise OptionsError(f"{script} defines no `script`", option="--script") from None
+        if "script" in names:
+            return ScriptedModel(names["script"], **_select_arguments(script, names))
+    except Exception as error:  # your script may raise anything
+        what = "" if isinstance(error, OSError | SyntaxError | TypeError) else f"{type(error).__name__}: "
+        raise OptionsError(f"{script}: {what}{error}", option="--script") from error
+    raise OptionsError(f"{script} defines no `script`", option="--script")
 
 
 def _select_arguments(script: str, names: Mapping[str, object]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from claude_agent_py._base.display import displayable
-from claude_agent_py._base.errors import ClaudeAgentError, OptionsError
+from claude_agent_py._base.errors import ClaudeAgentError, OptionsError, first_error
 from claude_agent_py._version import __version__
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -43,29 +43,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     `argv` excludes the program's name and defaults to `sys.argv[1:]`.
     """
     argv = sys.argv[1:] if argv is None else argv
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
         sys.stdout.reconfigure(errors="replace")  # a pipe on Windows lacks most characters
     try:
         arguments = make_parser(argv).parse_args(argv)
         code: int = arguments.run(arguments)
         sys.stdout.flush()
-    except ClaudeAgentError as error:
-        print(f"claude-agent-py: {displayable(str(error), None)}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:
-        # The reader exited early, as `grep -q` and `head` do. That is no error of the command.
-        _discard_output()
-        return 0
-    except OSError as error:
+    except BaseException as raised:
+        error = first_error(raised)
+        if isinstance(error, BrokenPipeError):
+            # The reader exited early, as `grep -q` and `head` do. That is no error of the command.
+            _discard_output()
+            return 0
+        if isinstance(error, KeyboardInterrupt):
+            return 130
+        if not isinstance(error, ClaudeAgentError | OSError):
+            raise
         print(f"claude-agent-py: {displayable(str(error) or type(error).__name__, None)}", file=sys.stderr)
         try:
             sys.stdout.flush()
         except OSError:  # the disk that the output goes to is full
             _discard_output()
         return 1
-    except KeyboardInterrupt:
-        return 130
     return code
+
+
+def _open_closed_streams() -> None:
+    """Open the null device for each standard stream that the caller closed: another file would get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - until the program ends
 
 
 def _discard_output() -> None:

@@ -4,7 +4,6 @@ In a terminal, `rich` (extra `cli`) draws the background tasks as a live tree. O
 """
 
 import argparse
-import importlib
 import io
 import logging
 import os
@@ -24,6 +23,7 @@ from claude_agent_py.cli.live_tree import create_screen
 from claude_agent_py.cli.record import record_frames
 from claude_agent_py.cli.screen import Screen
 from claude_agent_py.cli.sessions import find_ids, resolve_id
+from claude_agent_py.cli.targets import load_object
 from claude_agent_py.cli.terminal import print_text
 from claude_agent_py.client import Client
 from claude_agent_py.errors import (
@@ -117,18 +117,9 @@ def _resolve_session(wanted: str | None) -> str | None:
 
 def _import_type(target: str) -> object:
     """Import `module:Type`. The module may be in the working directory."""
-    module, _, name = target.partition(":")
-    if not module or not name:
+    if not all(target.partition(":")):
         raise OptionsError(f"must be module:Type, not {target!r}", option="--output-type")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        found: object = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise OptionsError(f"cannot import {target}: {error}", option="--output-type") from None
-    return found
+    return load_object(target, option="--output-type")
 
 
 FAILED: Final = 1

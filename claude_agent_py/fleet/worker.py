@@ -19,6 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from claude_agent_py._base.checks import read_size
+from claude_agent_py._base.errors import first_error
 from claude_agent_py._base.event_loop import Wakeup, run_file_work, run_to_its_end
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.log import logger
@@ -384,9 +385,7 @@ def _ungrouped() -> Iterator[None]:
     try:
         yield
     except BaseExceptionGroup as errors:
-        first = errors
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
+        first = first_error(errors)
     if first is not None:
         raise first
 

@@ -24,7 +24,7 @@ from anyio.lowlevel import checkpoint
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from claude_agent_py._base.errors import ConnectionClosedError, OptionsError, RunFailed
+from claude_agent_py._base.errors import ConnectionClosedError, OptionsError, RunFailed, first_error
 from claude_agent_py._base.event_loop import from_any_thread, run_file_work, spawn_detached, worker
 from claude_agent_py._base.locks import lock_file
 from claude_agent_py._base.private_files import append_durably, make_private
@@ -235,7 +235,7 @@ class Job:
         self._read = 0
         self._ahead: float = AHEAD * self.concurrency
         """How many outcomes may wait for a slow reader. Those of the journal are there anyway."""
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._scope: anyio.CancelScope | None = None
         """Cancels the work; None before it starts."""
         self._is_stopped = False
@@ -329,9 +329,7 @@ class Job:
                             await pool.open()
                         await self._run_all(pool, journal, report)
         except Exception as error:
-            while isinstance(error, ExceptionGroup):
-                error = error.exceptions[0]
-            self._failure = error
+            self._failure = first_error(error)
         finally:
             self._done.set()
             self._changed.set()

@@ -1,8 +1,10 @@
 """The command line, run as a process."""
 
 import importlib
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,11 +13,12 @@ from pathlib import Path
 import pytest
 from commands import Command, command as command
 from forks import run_program
+from installed_cli import CLI_VARIABLE
 
 from claude_agent_py import __version__
 from claude_agent_py.cli import main
 from claude_agent_py.permissions import SQLiteInbox
-from claude_agent_py.testing import FakeCLI
+from claude_agent_py.testing import FakeCLI, frames, steps
 from claude_agent_py.transport import CLI_VERSION
 
 Environ = dict[str, str]
@@ -151,15 +154,43 @@ def test_completion_without_its_extra_is_reported(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes break differently elsewhere")
-@pytest.mark.parametrize("arguments", [["--version"], ["inbox", "--inbox", "i.db", "list"], ["doctor"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["--version"], ["inbox", "--inbox", "i.db", "list"], ["doctor"], ["replay", "printed.jsonl"]),
+        *(["run", "--quiet", "--jsonl", "hi"], ["chat", "hi"]),
+    ],
+)
 def test_a_reader_that_leaves_ends_a_command_quietly(tmp_path: Path, arguments: list[str]) -> None:
     SQLiteInbox(tmp_path / "i.db")
+    (tmp_path / "printed.jsonl").write_text(json.dumps(frames.assistant("Hello.")))
+    program = FakeCLI(steps.turn(frames.text_stream("Hello."))).install(tmp_path)
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "claude_agent_py", *arguments]
-    done = run_program(command, stdout=writing, cwd=tmp_path, timeout=60)
+    env = os.environ | {CLI_VARIABLE: str(program)}
+    done = run_program(command, stdout=writing, cwd=tmp_path, timeout=60, env=env)
     os.close(writing)
     assert done.stderr == ""
+    if "doctor" not in arguments:
+        assert done.returncode == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell closes the streams")
+@pytest.mark.parametrize(
+    ("shell", "code", "told"),
+    [
+        ("exec {} run --quiet hi >&-", 0, ""),
+        ("exec {} run --quiet - <&-", 2, "claude-agent-py: OptionsError: prompt: stdin contains no prompt\n"),
+        ("exec {} run hi <&- >&- 2>&-", 0, ""),
+    ],
+)
+def test_streams_that_the_caller_closed_are_empty(tmp_path: Path, shell: str, code: int, told: str) -> None:
+    program = FakeCLI(steps.turn("Hello.")).install(tmp_path)
+    command = ["sh", "-c", shell.format(shlex.join([sys.executable, "-m", "claude_agent_py"]))]
+    env = os.environ | {CLI_VARIABLE: str(program)}
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", told)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")

@@ -94,6 +94,7 @@ def test_any_command_runs_and_one_that_asks_nothing_is_told_of(offline: Command,
         (("--script", "none.py", "x.py"), "none.py"),
         (("--script", "empty.py", "x.py"), "empty.py defines no `script`"),
         (("--script", "wrong.py", "x.py"), "a block of a reply must be"),
+        (("--script", "raises.py", "x.py"), "raises.py: KeyError: 'nowhere'"),
         (("no-such-command",), "cannot start no-such-command"),
     ],
 )
@@ -102,6 +103,7 @@ def test_a_program_that_cannot_be_run_is_reported(
 ) -> None:
     (tmp_path / "empty.py").write_text("")
     (tmp_path / "wrong.py").write_text("script = [5]")
+    (tmp_path / "raises.py").write_text("import os; os.environ['nowhere']")
     done = offline(tmp_path, *arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert told in done.stderr

@@ -107,6 +107,12 @@ def test_exit_codes_and_stdin(
     assert main(["run", "x", "--max-turns", "0"]) == 2
     assert main(["run", "x", "--output-type", "nothing"]) == 2
     assert main(["run", "x", "--output-type", "json:Nothing"]) == 2
+    Path("broken_for_run.py").write_text("1 / 0")
+    capsys.readouterr()
+    assert main(["run", "x", "--output-type", "broken_for_run:Place"]) == 2
+    assert capsys.readouterr().err.endswith(
+        "broken_for_run:Place cannot be loaded: ZeroDivisionError: division by zero\n"
+    )
     monkeypatch.setenv(CLI_VARIABLE, "/nowhere/claude")
     assert main(["run", "x"]) == 3
     capsys.readouterr()
