@@ -12,7 +12,7 @@ from pydantic import AliasChoices, Field, StringConstraints
 
 from claude_agent_py._base.errors import ClaudeAgentError, OptionsError, OptionsWarning, ToolError
 from claude_agent_py._connection.live_changes import LiveChanges
-from claude_agent_py.agents.definition import AgentDefinition
+from claude_agent_py.agents.definition import AgentDefinition, describe_whole_tools
 from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.children.assignment import Brief, ChildReport, Priority, check_priority
 from claude_agent_py.children.child_run import ChildRun
@@ -50,7 +50,8 @@ class ChildAgent:
         OptionsError: The id is invalid or a number is not positive.
 
     Warns:
-        OptionsWarning: The definition has fields that have no effect in a separate process.
+        OptionsWarning: The definition has fields that have no effect in a separate process, or tools that look like
+            rules.
     """
 
     definition: AgentDefinition
@@ -96,6 +97,8 @@ class ChildAgent:
                 OptionsWarning,
                 stacklevel=3,
             )
+        if wider := describe_whole_tools(self.definition):
+            warnings.warn(f"child agent {name!r}: {wider}", OptionsWarning, stacklevel=3)
         object.__setattr__(self, "id", name)
 
     async def spawn(

@@ -8,6 +8,7 @@ from typing import Final
 from claude_agent_py import sessions  # loads on first use
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.options.delegation import (
+    definitions,
     depends_on_hooks,
     find_custom_names,
     find_unreachable_tools,
@@ -174,6 +175,7 @@ IDLE_LIMIT: Final = "CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT"
 def find_warnings(options: OptionFields) -> Iterator[str]:
     """Yield warnings about options with no effect, or a surprising one."""
     yield from _find_unknown_tools(options)
+    yield from _find_whole_tools(options)
     if options.delegation_guide and not guide_text(options):
         yield f"delegation_guide is left out: {why_no_agent_tool(options)}"
     if options.env.get(IDLE_LIMIT):
@@ -223,6 +225,16 @@ def _find_unknown_tools(options: OptionFields) -> Iterator[str]:
         for option in ("tools", "disallowed_tools"):
             for name in filter(is_misspelt, map(tool_of, getattr(definition, option, None) or ())):
                 yield f"agents: {option} of {agent!r}: {name!r} is not a known tool{suggest(name)}"
+
+
+def _find_whole_tools(options: OptionFields) -> Iterator[str]:
+    if not options.agents:
+        return
+    from claude_agent_py.agents.definition import describe_whole_tools
+
+    for agent, definition in definitions(options).items():
+        if wider := describe_whole_tools(definition):
+            yield f"agents: {agent!r}: {wider}"
 
 
 def _approves_prompting_tool(rule: str) -> bool:

@@ -297,6 +297,9 @@ def test_fields_without_effect_are_warned_of() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ChildAgent(observed, id="worker", options=ClientOptions(agents={"watcher": WORKER}))
+        ChildAgent(WORKER.replace(tools=["Read", "Agent(watcher)"]), id="worker")
+    with pytest.warns(OptionsWarning, match=r"'worker': Bash\(ls \*\) in tools gives it the whole Bash"):
+        ChildAgent(WORKER.replace(tools=["Read", "Bash(ls *)"]), id="worker")
 
 
 def test_the_tool_has_the_description_of_the_child() -> None:

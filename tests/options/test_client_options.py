@@ -588,6 +588,10 @@ def test_a_limit_that_cuts_child_agents_is_warned_about() -> None:
             {"disallowed_tools": ["bash(rm *)"]},
             "disallowed_tools: 'bash' is not a known tool, so it may have no effect; did you mean 'Bash'?",
         ),
+        (
+            {"agents": {"a": {"description": "d", "prompt": "p", "tools": ["Read", "Bash(ls *)", "Agent(b)"]}}},
+            "agents: 'a': Bash(ls *) in tools gives it the whole Bash",
+        ),
     ],
 )
 def test_a_tool_that_is_not_known_is_warned_about(given: dict[str, Any], says: str) -> None:
