@@ -64,8 +64,9 @@ class Timeline:
         try:
             with open_private(name) as file:
                 file.write(text)
-        except OSError as error:
-            raise OptionsError(f"cannot write the timeline to {name}: {error.strerror or error}") from error
+        except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
+            reason = getattr(error, "strerror", None) or error
+            raise OptionsError(f"cannot write the timeline to {name!r}: {reason}") from error
 
     def _render(self, name: str) -> str:
         if name.endswith((".html", ".htm")):

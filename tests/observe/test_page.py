@@ -177,6 +177,12 @@ def test_the_page_needs_no_network() -> None:
     assert len(json.loads(data[1])["spans"]) == len(recorded("turns/two_shells").spans)
 
 
+@pytest.mark.parametrize("name", ["a\0.html", "a\ud800.html", "missing/a.html"])
+def test_a_file_that_cannot_be_written_is_an_error(name: str, tmp_path: Path) -> None:
+    with pytest.raises(OptionsError, match="cannot write the timeline"):
+        recorded("turns/two_shells").save(tmp_path / name)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
 def test_saving_follows_no_link_to_a_file(tmp_path: Path) -> None:
     own, link, pipe = tmp_path / "own", tmp_path / "link.html", tmp_path / "pipe.html"

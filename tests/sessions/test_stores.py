@@ -804,6 +804,13 @@ async def test_a_folder_that_is_no_store_or_a_name_without_parts_is_an_error(tmp
         DirectoryStore(tmp_path)
 
 
+@pytest.mark.parametrize("make", [DirectoryStore, SQLiteStore])
+@pytest.mark.parametrize("name", ["a\0", "a\ud800"])
+def test_a_name_that_no_file_can_have_is_an_error(make: Callable[[Path], object], name: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be used as a session store"):
+        make(tmp_path / name)
+
+
 class FaultyS3:
     """A client of S3 whose calls fail, or conflict with other writers for ever."""
 

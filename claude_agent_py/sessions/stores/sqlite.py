@@ -36,7 +36,7 @@ class SQLiteStore(SQLStore):
             # Create the file and report its problems now.
             with self._file.borrow():
                 pass
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError) as error:  # a path with a NUL is a ValueError
             raise StoreError(f"{self.path} cannot be used as a session store: {error}") from error
 
     def __repr__(self) -> str:
