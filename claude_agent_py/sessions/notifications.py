@@ -31,6 +31,8 @@ _NOTIFICATION: Final = re.compile(r"<task-notification>\s*(?P<body><task-id>.*?)
 _FIELD: Final = re.compile(
     r"<(?P<name>task-id|tool-use-id|output-file|status|summary)>(?P<value>.*?)</(?P=name)>", re.DOTALL
 )
+_CONTENT: Final = re.compile(r"<(?P<kind>result|event)>")
+"""The start of what the task itself says: the report of a subagent, or a line of a monitor."""
 _REPORT: Final = re.compile(r"<result>(.*)</result>", re.DOTALL)
 _SPENT: Final = re.compile(r"<(?P<name>subagent_tokens|tool_uses|duration_ms)>(?P<value>\d{1,15})</(?P=name)>")
 _USAGE: Final = {"subagent_tokens": "total_tokens", "tool_uses": "tool_uses", "duration_ms": "duration_ms"}
@@ -83,7 +85,9 @@ def read_notices(line: bytes) -> Iterator[tuple[Notice, float | None]]:
     bodies = [found["body"] for text in _iter_texts(holder) for found in _NOTIFICATION.finditer(text)]
     run_id = origin.get("runId") if len(bodies) == 1 else None
     for body in bodies:
-        yield _parse(body, run_id if isinstance(run_id, str) else None), seconds(entry.get("timestamp"))
+        end = _parse(body, run_id if isinstance(run_id, str) else None)
+        if end is not None:
+            yield end, seconds(entry.get("timestamp"))
 
 
 def _read_prompt(queued: JSONObject, entry: JSONObject) -> Iterator[tuple[UserMessage, float | None]]:
@@ -108,10 +112,14 @@ def _iter_texts(holder: JSONObject) -> Iterator[str]:
                 yield block["text"]
 
 
-def _parse(body: str, run_id: str | None) -> TaskNotificationMessage:
-    head, mark, _ = body.partition("<result>")
+def _parse(body: str, run_id: str | None) -> TaskNotificationMessage | None:
+    """Return the end of a task, or None for what a running monitor has seen."""
+    content = _CONTENT.search(body)
+    kind, head = (None, body) if content is None else (content["kind"], body[: content.start()])
     fields = {found["name"]: found["value"] for found in _FIELD.finditer(head)}
-    report = _REPORT.search(body) if mark else None
+    if kind == "event" and "status" not in fields:
+        return None
+    report = _REPORT.search(body) if kind == "result" else None
     counts = _SPENT.finditer(body.rpartition("</result>")[2])
     spent: JSONObject = {_USAGE[found["name"]]: int(found["value"]) for found in counts}
     return TaskNotificationMessage(

@@ -195,7 +195,8 @@ class StoredSessions:
         """Return the sessions, newest first.
 
         A session in a store has an empty `path`, a `file_size` of 0, no `cost_usd` and `message_count`, and is not
-        archived. It is loaded only if the store has no up-to-date summary; if loading fails, that is logged, and the session's `summary` is empty.
+        archived. It is loaded only if the store has no up-to-date summary; if loading fails, that is logged, and the
+        session's `summary` is empty.
 
         Args:
             limit: The maximum number to return.

@@ -359,6 +359,36 @@ def test_the_model_that_stopped_a_task_is_the_cause_of_its_end(stored: Stored) -
     )
 
 
+def test_the_notification_about_a_subagent_that_the_model_stopped_is_about_its_run(stored: Stored) -> None:
+    stored.assistant(call("t1", "Agent", prompt="Look"))
+    stored.result("t1", "launched", toolUseResult={"status": "async_launched", "agentId": "a1", "description": "look"})
+    stored.agent("a1", ["Look"], description="look", toolUseId="t1")
+    stored.assistant(call("t2", "TaskStop", task_id="a1"))
+    stored.result("t2", "stopped", toolUseResult={"task_id": "a1", "task_type": "local_agent"})
+    told = NOTIFICATION.format(id="a1", status="killed", summary="It was stopped by Claude", rest="")
+    stored.user(told, origin={"kind": "task-notification", "runId": "0-a1"})
+    assert [fact.id for fact in session(stored).journal() if isinstance(fact, TaskFinished)] == ["a1"]
+    outcome = tasks(stored)["a1"].outcome
+    assert outcome is not None
+    assert (outcome.status, outcome.evidence, outcome.ended_by, outcome.run_id) == (
+        *(TaskStatus.STOPPED, Evidence.NOTIFICATION),
+        *(EndedBy.MODEL, "0-a1"),
+    )
+
+
+def test_what_a_monitor_sees_does_not_end_it(stored: Stored) -> None:
+    stored.assistant(call("t1", "Monitor", command="make"))
+    stored.result("t1", "Monitor started", toolUseResult={"taskId": "b11111111", "timeoutMs": 20_000})
+    seen = "<task-id>b11111111</task-id>\n<summary>Monitor event</summary>\n<event>a <status>failed</status></event>\n"
+    stored.user(f"<task-notification>\n{seen}</task-notification>", origin={"kind": "task-notification"})
+    told = NOTIFICATION.format(id="b11111111", status="completed", summary="It ended", rest="<event>the last</event>")
+    stored.user(told, origin={"kind": "task-notification", "runId": "0-b1"})
+    assert [fact.id for fact in session(stored).journal() if isinstance(fact, TaskFinished)] == ["b11111111"]
+    outcome = tasks(stored)["b11111111"].outcome
+    assert outcome is not None
+    assert (outcome.status, outcome.summary, outcome.run_id) == (TaskStatus.COMPLETED, "It ended", "0-b1")
+
+
 def test_tasks_of_subagents_have_their_parents(stored: Stored) -> None:
     stored.assistant(call("t1", "Agent", prompt="Look"))
     above = Stored(stored.config)

@@ -572,6 +572,8 @@ def _accepts_run_id(run: TaskRun) -> bool:
     """Return whether a new run id may belong to this run: only signals without a run id mentioned it so far.
 
     A run that certainly ended without a run id is an earlier run: the CLI gives no run id to runs of another process.
+    But the notification about a subagent that the model stopped follows the result of TaskStop.
     """
-    is_over = run.evidence is not None and run.evidence.is_certain
+    was_stopped = run.evidence is Evidence.TOOL_RESULT and run.status is TaskStatus.STOPPED
+    is_over = run.evidence is not None and run.evidence.is_certain and not was_stopped
     return run.run_id is None and not run.is_earlier and not (run.is_nameless and is_over)
