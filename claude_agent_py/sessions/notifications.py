@@ -31,8 +31,9 @@ _NOTIFICATION: Final = re.compile(r"<task-notification>\s*(?P<body><task-id>.*?)
 _FIELD: Final = re.compile(
     r"<(?P<name>task-id|tool-use-id|output-file|status|summary)>(?P<value>.*?)</(?P=name)>", re.DOTALL
 )
-_CONTENT: Final = re.compile(r"<(?P<kind>result|event)>")
-"""The start of what the task itself says: the report of a subagent, or a line of a monitor."""
+_CONTENT: Final = re.compile(r"<(?P<kind>result|event)>(?P<expiry>\[Monitor expired after )?")
+"""The start of what the task itself says: the report of a subagent, or a line of a monitor. The expiry of a monitor is
+such a line, too (CLI 2.1.332)."""
 _REPORT: Final = re.compile(r"<result>(.*)</result>", re.DOTALL)
 _SPENT: Final = re.compile(r"<(?P<name>subagent_tokens|tool_uses|duration_ms)>(?P<value>\d{1,15})</(?P=name)>")
 _USAGE: Final = {"subagent_tokens": "total_tokens", "tool_uses": "tool_uses", "duration_ms": "duration_ms"}
@@ -118,7 +119,9 @@ def _parse(body: str, run_id: str | None) -> TaskNotificationMessage | None:
     kind, head = (None, body) if content is None else (content["kind"], body[: content.start()])
     fields = {found["name"]: found["value"] for found in _FIELD.finditer(head)}
     if kind == "event" and "status" not in fields:
-        return None
+        if content is None or content["expiry"] is None:
+            return None
+        fields["status"] = TaskStatus.STOPPED.value
     report = _REPORT.search(body) if kind == "result" else None
     counts = _SPENT.finditer(body.rpartition("</result>")[2])
     spent: JSONObject = {_USAGE[found["name"]]: int(found["value"]) for found in counts}

@@ -376,6 +376,15 @@ def test_the_notification_about_a_subagent_that_the_model_stopped_is_about_its_r
     )
 
 
+def test_a_monitor_that_expired_was_stopped(stored: Stored) -> None:
+    stored.assistant(call("t1", "Monitor", command="make"))
+    stored.result("t1", "Monitor started", toolUseResult={"taskId": "b11111111", "timeoutMs": 20_000})
+    expired = "<event>[Monitor expired after 20s with 0 events delivered.]</event>\n</task-notification>"
+    told = f"<task-notification>\n<task-id>b11111111</task-id>\n<summary>Monitor event</summary>\n{expired}"
+    stored.user(told, origin={"kind": "task-notification"})
+    assert tasks(stored)["b11111111"].status is TaskStatus.STOPPED
+
+
 def test_what_a_monitor_sees_does_not_end_it(stored: Stored) -> None:
     stored.assistant(call("t1", "Monitor", command="make"))
     stored.result("t1", "Monitor started", toolUseResult={"taskId": "b11111111", "timeoutMs": 20_000})
