@@ -16,6 +16,7 @@ import json
 import os
 import re
 import sys
+from base64 import b64encode
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import unescape
@@ -426,9 +427,8 @@ def redact(text: str) -> str:
 def find_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the secrets among environment variables, each with a placeholder, the longest first.
 
-    A secret of several lines or words, such as a key or `Bearer ...`, is also found by its parts, and each as JSON,
-    Python and URLs write it.
-    A URL with a password is a secret.
+    A secret of several lines or words, such as a key or `Bearer ...`, is also found by its parts, and each secret as
+    JSON, Python, URLs and base64 write it. A URL with a password is a secret.
     """
     found: dict[str, str] = {}
     for name, value in environ.items():
@@ -442,13 +442,22 @@ def find_secrets(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _spell(secret: str) -> list[str]:
-    """Return how a secret is written: plainly, in JSON, in Python, and in URLs."""
+    """Return how a secret is written: plainly, in JSON, in Python, in URLs, and in base64."""
     spelt = [secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1]]
     return [
         *spelt,
         *(quote(secret, safe, errors="replace") for safe in ("", "/")),
         quote_plus(secret, errors="replace"),
+        *_encode_base64(secret.encode(errors="replace")),
     ]
+
+
+def _encode_base64(secret: bytes) -> Iterator[str]:
+    """Yield the characters of base64 that come from the secret alone, wherever in the data it begins."""
+    for before in range(3):
+        part = slice((8 * before + 5) // 6, 8 * (before + len(secret)) // 6)
+        for extra in (b"+/", b"-_"):
+            yield b64encode(bytes(before) + secret, extra).decode()[part]
 
 
 def hide_values(text: str, secrets: Iterable[tuple[str, str]]) -> str:

@@ -1,6 +1,7 @@
-"""Replace the secrets, paths and ids of one machine or run in recorded texts.
+r"""Replace the secrets, paths and ids of one machine or run in recorded texts.
 
 A replaced value gets a placeholder, such as `<cwd>` or `<task-1>`. `Places.restore` inserts the values of another run.
+A text that looks like a placeholder, such as the tag `<root>`, gets a backslash: `<\root>`.
 """
 
 import re
@@ -17,6 +18,8 @@ _IDS: Final = (
     ("task", re.compile(r"(?:agentId: |with ID: |<task-id>|[/\\]tasks[/\\])([0-9a-z]{9,20})\b")),
 )
 """Ids that the CLI generates, by the text before them."""
+
+_PLACEHOLDER: Final = re.compile(r"<(\\*)((?:cwd|home|root)(?:-key)?|user-home|(?:uuid|task)-\d+)>")
 
 _TIMES: Final = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
@@ -42,7 +45,7 @@ class Places:
         paths = [(_match_whole_path(path), name) for path, name in self._paths.items()]
 
         def hide_text(text: str) -> str:
-            text = hide_values(text, values.items())
+            text = hide_values(_PLACEHOLDER.sub(r"<\\\1\2>", text), values.items())
             for pattern, placeholder in paths:
                 text = pattern.sub(placeholder, text)
             return hide_secrets(text, HIDDEN)
@@ -53,12 +56,11 @@ class Places:
         """Return text or JSON with the paths and ids of this run instead of placeholders. Secrets stay hidden."""
         known = {placeholder: real for real, placeholder in {**self._paths, **ids}.items()}
 
-        def restore_text(text: str) -> str:
-            for placeholder, real in known.items():
-                text = text.replace(placeholder, real)
-            return text
+        def restore_one(found: re.Match[str]) -> str:
+            slashes, name = found.groups()
+            return f"<{slashes[1:]}{name}>" if slashes else known.get(found[0], found[0])
 
-        return map_texts(value, restore_text)
+        return map_texts(value, lambda text: _PLACEHOLDER.sub(restore_one, text))
 
 
 def _sort_by_length(values: Mapping[str, str]) -> dict[str, str]:
@@ -67,7 +69,9 @@ def _sort_by_length(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _match_whole_path(path: str) -> re.Pattern[str]:
-    return re.compile(re.escape(path) + r"(?![\w-])")
+    # `/root` is the home of one user and the end of many other paths.
+    before = r"(?<![\w.-])" if path.count("/") == 1 else ""
+    return re.compile(before + re.escape(path) + r"(?![\w-])")
 
 
 def build_path_placeholders(cwd: Path, home: Path, root: Path) -> dict[str, str]:

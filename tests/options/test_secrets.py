@@ -104,7 +104,8 @@ def test_secrets_are_found_wherever_the_cli_gets_them() -> None:
         mcp_servers={"named": server(5)},
         agents={"one": agent},
     )
-    assert sorted(find_secrets(options, {"API_KEY": f"{SECRET}-6"})) == [f"{SECRET}-{number}" for number in range(1, 6)]
+    plain = [each for each in find_secrets(options, {"API_KEY": f"{SECRET}-6"}) if each.startswith(SECRET)]
+    assert sorted(plain) == [f"{SECRET}-{number}" for number in range(1, 6)]
 
 
 def test_the_parts_of_a_secret_are_found_on_their_own() -> None:

@@ -4,6 +4,7 @@ import importlib
 import json
 import logging
 import time
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from html import escape
 from urllib.parse import quote, quote_plus
@@ -287,6 +288,19 @@ def test_a_secret_of_the_environment_is_hidden_however_it_is_escaped(
     monkeypatch.setenv("DATABASE_URL", f"postgres://me:{quote(secret[::-1], safe='')}@host/db")
     for value, placeholder in ((secret, "<SERVICE_TOKEN>"), (secret[::-1], "<DATABASE_URL>")):
         assert redact(f"no {write(value)}").replace("'", "").replace('"', "") == f"no {placeholder}"
+
+
+@pytest.mark.parametrize("before", ["", "u", "me", "me:", "user:"])
+@pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
+def test_a_secret_of_the_environment_is_hidden_in_base64(
+    before: str, encode: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "plain?words~of>mine")
+    for after in ("", "\n", ", and more"):
+        coded = encode(f"{before}plain?words~of>mine{after}".encode()).decode()
+        start, _, end = redact(coded).partition("<SOME_API_KEY>")
+        seen = coded.removeprefix(start).removesuffix(end)
+        assert len(coded) - len(seen) <= len(encode(before.encode())) + len(encode(after.encode())) + 4
 
 
 def test_a_secret_of_the_environment_is_hidden_however_deeply_it_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from urllib.request import Request, urlopen
 
 import anyio
 import pytest
+from installed_cli import CLI_VARIABLE, find_cli
 
 from claude_agent_py import Client, OptionsError, RunError
 from claude_agent_py.testing import Cassette, CassetteMismatch, Failure, Gate, Reply, ScriptedModel, thinking, tool_use
@@ -397,6 +398,27 @@ def test_a_token_of_a_gateway_is_sent_as_such(tmp_path: Path, monkeypatch: pytes
         [asked] = upstream.requests
     assert asked.headers["authorization"] == "Bearer opaque/token:of-a-gateway"
     assert "of-a-gateway" not in (tmp_path / "c.json").read_text()
+
+
+async def test_an_answer_that_looks_like_a_placeholder_or_a_home_is_replayed_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cassette.json"
+    said = [
+        r"<root><home/></root> is the <cwd> of <task-1>, not <\root>",
+        "See /srv/flat/x and https://example.org/flat.",
+    ]
+    monkeypatch.setenv(CLI_VARIABLE, str(find_cli()))
+    monkeypatch.setenv("HOME", "/flat")
+    monkeypatch.setenv("USERPROFILE", "/flat")
+    with ScriptedModel([*said, "/flat/mine"]) as upstream:
+        async with Cassette(path, mode="once", upstream=upstream.url) as recording:
+            assert await ask(recording, "Now?", "Then?", "Last?") == [*said, "/flat/mine"]
+    monkeypatch.setenv("HOME", "/other")
+    monkeypatch.setenv("USERPROFILE", "/other")
+    async with Cassette(path) as replay:
+        assert await ask(replay, "Now?", "Then?", "Last?") == [*said, "/other/mine"]
+    replay.check()
 
 
 def test_texts_to_ignore_may_differ(tmp_path: Path) -> None:
