@@ -248,17 +248,22 @@ class SessionRecord:
             self.fail(prompt, result.result, now)
         elif result.kind in ENDS:
             self.end(prompt, ENDS[result.kind], result.result, now)
-        elif self.wanted is not None:
+        else:
+            prompt.result = add_cost({"cost_usd": result.cost_usd}, prompt.spent_usd)
+            self._put_off(prompt, result, now)
+        if self.wanted == "cancel":
+            self.cancel(now)
+
+    def _put_off(self, prompt: FleetPrompt, result: TurnResult, now: float) -> None:
+        """Queue a prompt again, unless somebody wants something else."""
+        if self.wanted is not None:
             self.stop(prompt, now)
         else:
             prompt.attempts += result.is_attempt
-            prompt.result = add_cost({"cost_usd": result.cost_usd}, prompt.spent_usd)
             # The answer may have come before the session could wait for it.
             self.state = "waiting" if result.kind == "waiting" and self.unanswered else "queued"
             self.not_before = now + result.pause if result.pause else 0.0
             self.reason = result.reason or None
-        if self.wanted == "cancel":
-            self.cancel(now)
 
     def crash(self, prompt: FleetPrompt, now: float) -> None:
         """Note that the worker of the current prompt died."""

@@ -13,7 +13,7 @@ from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
 from claude_agent_py.fleet import Directory, Fleet
 from claude_agent_py.sessions import MemoryStore, SQLiteStore
-from claude_agent_py.testing import Failure, FakeCLI, Gate, Reply, ScriptedModel, steps
+from claude_agent_py.testing import Failure, FakeCLI, Gate, Reply, ScriptedModel, steps, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -81,6 +81,26 @@ async def test_a_database_that_cannot_be_opened_is_told_at_once(tmp_path: Path, 
     async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", create=create) as fleet:
         with anyio.fail_after(PATIENCE / 2), pytest.raises(FleetError, match="cannot be used: unable to open"):
             await fleet.list()
+
+
+@pytest.mark.real_cli
+@pytest.mark.parametrize("is_cancelled", [True, False])
+async def test_what_a_prompt_has_spent_counts_although_it_was_ended(tmp_path: Path, is_cancelled: bool) -> None:
+    def answer(request: Any) -> Any:
+        return Reply(tool_use("Bash", {"command": f"touch {tmp_path}/runs; sleep 300", "description": "Wait"}))
+
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
+        fleet = made.fleet()
+        fleet.agent("one", model.options(permission_mode="bypassPermissions"))
+        async with fleet.worker(folder=tmp_path / "ws"):
+            session = await fleet.start("one", "hi", timeout=None if is_cancelled else 8.0, tenant="acme")
+            await until((tmp_path / "runs").exists, "its command runs")
+            if is_cancelled:
+                await session.cancel()
+            with pytest.raises(FleetRunError, match="cancelled" if is_cancelled else "RunTimeoutError") as caught:
+                await session.result(timeout=PATIENCE)
+            assert caught.value.outcome.cost_usd == pytest.approx((await fleet.metrics()).cost_usd["acme"])
+            assert caught.value.outcome.cost_usd > 0
 
 
 @pytest.mark.long

@@ -265,7 +265,7 @@ def settle(tx: Transaction, claimed: Claim, outcome: TurnOutcome) -> str:
     with changing(tx, claimed.id) as s:
         if (prompt := s.current) is not None:
             s.settle(prompt, result, tx.now)
-    _add_totals(tx, row["tenant"], outcome)
+    _add_totals(tx, row["tenant"], outcome, result.cost_usd or result.result.get("cost_usd"))
     return s.state
 
 
@@ -281,8 +281,8 @@ def _find_costs(tx: Transaction, session: str, run: int) -> dict[str, Any]:
     return {}
 
 
-def _add_totals(tx: Transaction, tenant: str, outcome: TurnOutcome) -> None:
-    if cost := getattr(outcome, "cost_usd", None):
+def _add_totals(tx: Transaction, tenant: str, outcome: TurnOutcome, cost: float | None) -> None:
+    if cost:
         add_to_total(tx, tenant, "cost_usd", cost)
     if isinstance(outcome, Done | Failed | Interrupted):
         add_to_total(tx, tenant, f"runs_{outcome.kind}", 1)

@@ -6,6 +6,7 @@ nobody changes it.
 """
 
 import json
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -16,10 +17,10 @@ from typing import Any, Final
 import anyio
 
 from claude_agent_py._base.errors import FleetError
-from claude_agent_py._base.event_loop import Wakeup, run_to_its_end
+from claude_agent_py._base.event_loop import Wakeup, call_later, run_to_its_end
 from claude_agent_py._base.kept_alive import KeptAlive
 from claude_agent_py._base.log import logger
-from claude_agent_py.durable import Failed, Lost, TurnOutcome
+from claude_agent_py.durable import Failed, Later, Lost, TurnOutcome
 from claude_agent_py.fleet._events import NewDeltas, NewEvent
 from claude_agent_py.fleet._folders import SessionFolder
 from claude_agent_py.fleet._local import _changes, _queries, _retention, _schedules
@@ -33,6 +34,8 @@ from claude_agent_py.fleet.worker import Execution, Worker
 
 BRIEF_SECONDS: Final = 2.0
 """Seconds during which a periodic call is retried; the next period repeats it anyway."""
+LATE_SECONDS: Final = 10.0
+"""Seconds in which a turn whose time is over says what it has spent, before it is cancelled."""
 LAST_SECONDS: Final = 20.0
 """Seconds that a worker that ends waits for its sessions to be returned."""
 
@@ -50,7 +53,14 @@ class _LocalExecution(Execution):
         self.scope = anyio.CancelScope(shield=True)
         """Keeps what cancels the worker away: it returns the session first."""
         self.desk = FileDesk(file, claim, poll)
+        self.is_late: bool = False
+        """Whether the time of the prompt is over."""
         self._file = file
+
+    def end_late(self) -> None:
+        """End the turn because the time of the prompt is over."""
+        self.is_late = True
+        self.stop.release()
 
     async def begin(self, where: dict[str, str]) -> None:
         """Note the workspace, if it is another one than before."""
@@ -260,13 +270,16 @@ class LocalWorker(Worker):
 
     async def _execute(self, execution: _LocalExecution) -> None:
         """Run the prompt of a claim, and settle it. Nothing that happens ends the worker."""
-        claim = execution.claim
+        claim, late = execution.claim, math.inf if execution.claim.seconds is None else execution.claim.seconds
         outcome: TurnOutcome = Failed(**OVERDUE)
+        forget_deadline = call_later(late, execution.end_late)
         try:
             agent = self._fleet.agents[claim.session.agent, claim.session.version]
             folder = self._get_folder(claim.id, claim.session.conversation, claim.folder)
-            with anyio.move_on_after(claim.seconds):
+            with anyio.move_on_after(late + LATE_SECONDS):
                 outcome = await self._run_prompt(agent, execution, folder)
+            if isinstance(outcome, Later) and execution.is_late:
+                outcome = Failed(**OVERDUE, cost_usd=outcome.cost_usd)
             if not isinstance(outcome, Lost):
                 state = await self._settle(execution, outcome)
                 if state == "cancelled":
@@ -276,6 +289,7 @@ class LocalWorker(Worker):
         except Exception:
             logger.exception("the session %s is not settled", claim.id)
         finally:
+            forget_deadline()
             if self._executions.get(claim.id) is execution:
                 del self._executions[claim.id]
             self.wake()

@@ -201,7 +201,7 @@ class TemporalEngine:
                 found = {"state": "queued", "uuid": name_prompt(s.conversation, key), "result": {}}
         elif found is None or found["result"].get("is_stored"):
             # The events have what is too long or too old for the memo.
-            end = await find_end(self._settings.store, session, s.conversation, number)
+            end = await find_end(self._settings.store, session, s.conversation, number, find_last_run(s))
             found = {**(found or {}), **end} if end else found
         if found is None:
             raise FleetError(f"session {session!r} has no prompt {number}", session_id=session)
@@ -408,7 +408,7 @@ async def has_later_run(client: Client, found: WorkflowExecution) -> bool:
 
 def find_last_run(s: WorkflowSession) -> int:
     """Return the number of the last prompt that may have events of its own."""
-    return s.runs if s.current is None else s.current.number
+    return s.logged or s.runs
 
 
 def find_number(s: WorkflowSession, key: str) -> int | None:

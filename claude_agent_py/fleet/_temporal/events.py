@@ -54,7 +54,7 @@ async def read_log(store: SessionStore, session: str, conversation: str, run: in
         FleetEvent(
             session_id=session,
             number=entries[0]["base"] + number,
-            run=fields.get("run", run),
+            run=fields["data"]["run"] if fields["kind"] == "run" else run,
             kind=fields["kind"],
             at=fields["at"],
             data=fields["data"],
@@ -73,15 +73,15 @@ async def read_last_log(store: SessionStore, session: str, conversation: str, ru
     return run, None
 
 
-async def find_end(store: SessionStore, session: str, conversation: str, run: int) -> JSONMapping:
-    """Return the data of the event with which a prompt ended; nothing if there is none."""
-    _, log = await read_last_log(store, session, conversation, run)
+async def find_end(store: SessionStore, session: str, conversation: str, run: int, last: int) -> JSONMapping:
+    """Return the data of the event with which a prompt ended; nothing if there is none. `last` is the last log."""
+    _, log = await read_last_log(store, session, conversation, min(run, last))
     ends = [event.data for event in log.events if event.run == run and _is_end(event)] if log is not None else []
     return ends[-1] if ends else {}
 
 
 def _is_end(event: FleetEvent) -> bool:
-    return "result" in event.data
+    return event.kind == "run" and "result" in event.data
 
 
 async def read_events(
@@ -114,10 +114,10 @@ async def read_events(
     return found[:limit]
 
 
-async def prune_logs(store: SessionStore, conversation: str, runs: int, latest: float) -> int:
+async def prune_logs(store: SessionStore, conversation: str, last_run: int, latest: float) -> int:
     """Delete the events of prompts, except the ends, which have the results. Return how many were deleted.
 
-    The current or last prompt, whose number is `runs`, keeps its events, and so do those that ended after a time.
+    The last log keeps its events, because it may get more, and so do prompts that ended after a time.
 
     Raises:
         FleetError: The store cannot delete.
@@ -129,11 +129,10 @@ async def prune_logs(store: SessionStore, conversation: str, runs: int, latest: 
     names = await deleting.list_subkeys({"project_key": EVENTS, "session_id": conversation})
     for run in sorted(int(name.removeprefix("run-")) for name in names if name.startswith("run-")):
         log = await read_log(store, "", conversation, run)
-        if log is None or run >= runs or log.events[-1].at >= latest:
+        if log is None or run >= last_run or log.events[-1].at >= latest:
             break
         kept = len([*takewhile(_is_end, reversed(log.events))]) or 1
         last = [{**fields, "base": log.end - kept} for fields in log.entries[-kept:]]
-        await deleting.delete(log_key(conversation, run, "last"))  # of before a retry
         await store.append(log_key(conversation, run, "last"), cast("list[SessionStoreEntry]", last))
         await deleting.delete(log_key(conversation, run))
         count += len(log.events) - kept
@@ -184,7 +183,6 @@ class TurnEventLog:
             {
                 "type": "fleet-event",
                 "uuid": str(uuid5(UUID(self._conversation), f"{self._run}.{self._epoch}.{number}")),
-                "run": self._run,
                 "base": self._base,
                 "epoch": self._epoch,
                 "kind": kind,

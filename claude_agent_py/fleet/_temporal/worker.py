@@ -330,11 +330,12 @@ class TemporalWorker(Worker):
     ) -> None:
         """Write events for prompts that no worker ran to their ends."""
         try:
-            for prompt in prompts:
-                log = TurnEventLog(self._store, conversation, prompt.number, epoch)
-                await log.begin(is_over=True)
-                told = {"run": prompt.number, "state": prompt.state, "result": prompt.result}
-                await log.write([("run", prompt.ended_at or time.time(), told)])
+            log = TurnEventLog(self._store, conversation, prompts[0].number, epoch)
+            await log.begin(is_over=True)
+            ends = [{"run": each.number, "state": each.state, "result": each.result} for each in prompts]
+            await log.write(
+                [("run", each.ended_at or time.time(), end) for each, end in zip(prompts, ends, strict=True)]
+            )
         except Exception as error:  # whose text and traceback would be in the history
             raise FleetError(without_secrets(f"{type(error).__name__}: {error}", agent.options)) from None
 

@@ -88,6 +88,8 @@ class WorkflowSession(SessionRecord):
     """The number of its last request for permits."""
     permits: list[str] = field(default_factory=list[str])
     """The limits of which it has a permit."""
+    logged: int = 0
+    """The number of the last prompt that has a log of events; 0 before the first, and in one of an earlier release."""
     told: int = -1
     """The number of the last prompt whose end is an event; -1 in a session of an earlier release."""
 
@@ -334,6 +336,8 @@ class SessionWorkflow:
         """Have the ends of prompts written as events, unless the worker that ran them did so."""
         s = self._s
         ends = [replace(prompt, content=None) for prompt in s.prompts if self._is_untold(prompt)]
+        if ends and not s.logged:
+            s.logged = ends[0].number
         s.told = max([s.told, *(prompt.number for prompt in ends)])  # first: `retry` may come meanwhile
         if ends and workflow.patched("tell"):
             s.epoch += 1
@@ -379,7 +383,7 @@ class SessionWorkflow:
     async def _run_turn(self, prompt: FleetPrompt) -> TurnResult | None:
         """Run an activity. Return None if its worker died."""
         s = self._s
-        s.epoch += 1
+        s.epoch, s.logged = s.epoch + 1, max(s.logged, prompt.number)
         s.state = "queued"
         is_alone = prompt.crashes >= ALONE_CRASHES
         is_near = self._near and s.machine is not None and s.workspace is not None and not is_alone
