@@ -327,7 +327,8 @@ async def _show(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
         print(json.dumps({**info.to_dict(), "outcomes": outcomes, "interactions": interactions}))
         return 0
     why = f": {info.reason}" if info.reason else ""
-    _print_fact(arguments, {}, f"{info.id}: {info.agent} {info.version}, {info.events} events, {info.state}{why}")
+    events = f", {info.events} events" if info.events else ""  # Temporal does not count them
+    _print_fact(arguments, {}, f"{info.id}: {info.agent} {info.version}{events}, {info.state}{why}")
     if info.workspace:
         _print_fact(arguments, {}, f"  workspace: {info.workspace} on {info.machine}")
     if unread:

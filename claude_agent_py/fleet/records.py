@@ -77,7 +77,7 @@ class FleetSessionInfo(_Record):
     runs: int = 0
     """How many prompts it has received."""
     events: int = 0
-    """The number of its last event."""
+    """The number of its last event; 0 on Temporal, where the events are in the session store."""
     worker: str | None = None
     """The worker that runs it."""
     machine: str | None = None

@@ -144,6 +144,8 @@ async def test_invalid_arguments_of_a_fleet_are_refused(tmp_path: Path) -> None:
         await fleet.start("nobody", "hi")
     with pytest.raises(OptionsError, match="limit: must be a positive number"):
         await fleet.list(limit=0)
+    assert await fleet.list(limit=10**30) == []
+    assert [entry async for entry in fleet.audit(after=10**30)] == []
     with pytest.raises(FleetError, match="has no session 'x'"):
         await fleet.session("x").info()
     fleet.agent("one")

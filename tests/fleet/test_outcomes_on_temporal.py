@@ -156,6 +156,26 @@ async def test_a_prompt_that_no_worker_ran_has_an_event_of_its_end(fleet: Fleet,
     assert states == [(1, "failed"), (2, "running"), (2, "done"), (3, "running"), (3, "done")]
 
 
+async def test_events_go_on_while_a_prompt_waits_for_a_worker(fleet: Fleet, tmp_path: Path) -> None:
+    session = await fleet.start("one", "hi")
+    async with fleet.worker(folder=tmp_path / "ws"):
+        await session.result(timeout=PATIENCE)
+        await until_state(session, "idle")
+    before, after = await events_of(session), list[Any]()
+
+    async def read() -> None:
+        after.extend([event async for event in session.events(after=before[-1].number)])
+
+    assert await session.send("more") == 2
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as group:
+            group.start_soon(read)
+            async with fleet.worker(folder=tmp_path / "ws"):
+                await session.result(2, timeout=PATIENCE)
+                await until_state(session, "idle")
+    assert [event.data["state"] for event in after if event.kind == "run"] == ["running", "done"]
+
+
 class Slow(SQLiteStore):
     """A store that does something else before it deletes the first conversation."""
 

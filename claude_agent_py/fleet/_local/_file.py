@@ -28,6 +28,7 @@ BUSY_SECONDS: Final = 2
 """Seconds that one attempt waits for another process."""
 PAUSES: Final = (0.05, 1.0)
 """Seconds between attempts: the first pause and the longest."""
+MAX_NUMBER: Final = 2**63 - 1
 WARNS_AT: Final = 3
 """Which failed attempt of a call is logged as a warning; the others are logged for debugging."""
 
@@ -194,7 +195,9 @@ def as_list(values: Sequence[object]) -> str:
 
 
 def _clean(value: object) -> object:
-    """Replace what SQLite refuses or cuts off in text that somebody wrote, such as an error."""
+    """Replace what SQLite refuses or cuts off: in text that somebody wrote, such as an error, and numbers."""
+    if isinstance(value, int):
+        return max(-MAX_NUMBER, min(value, MAX_NUMBER))
     if not isinstance(value, str):
         return value
     return value.replace("\0", "\ufffd").encode("utf-8", "surrogatepass").decode("utf-8", "replace")

@@ -212,10 +212,12 @@ class TemporalEngine:
 
     @on_asyncio
     async def events(self, session: str, after: int, limit: int) -> tuple[Sequence[FleetEvent], SessionState]:
-        s = await self._load(session)
+        description = await self._server.describe(session)
+        s = await read_session(description)
         self._conversations.put(session, s.conversation)
         found = await read_events(self._settings.store, session, s.conversation, find_last_run(s), after, limit)
-        return found, read_info(s).state
+        state = read_info(s).state
+        return found, "queued" if state in ("idle", "failed") and has_unheard_command(description) else state
 
     @on_asyncio
     async def deltas(self, session: str, after: int) -> Sequence[FleetDelta]:
