@@ -39,11 +39,11 @@ def check_seconds(value: object, option: str) -> float | None:
     return float(value)
 
 
-def check_type(value: object, kind: Any, name: str, option: str) -> None:
-    """Raise OptionsError unless a value is of a type, such as `str | None`."""
+def check_type(value: object, kind: Any, option: str, name: str = "") -> None:
+    """Raise OptionsError unless a value is of a type, such as `str | None`. `name` is that of a part of the option."""
     if not isinstance(value, kind):
         wanted = kind.__name__ if isinstance(kind, type) else str(kind)
-        raise OptionsError(f"{name} must be {wanted}, not {type(value).__name__}", option=option)
+        raise OptionsError(f"{name} must be {wanted}, not {type(value).__name__}".lstrip(), option=option)
 
 
 def read_size(value: int | str, *, option: str) -> int:

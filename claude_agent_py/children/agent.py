@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import anyio
 from pydantic import AliasChoices, Field, StringConstraints
 
+from claude_agent_py._base.checks import check_type
 from claude_agent_py._base.errors import ClaudeAgentError, OptionsError, OptionsWarning, ToolError
 from claude_agent_py._connection.live_changes import LiveChanges
 from claude_agent_py.agents.definition import AgentDefinition, describe_whole_tools
@@ -76,10 +77,10 @@ class ChildAgent:
     keeps the full text."""
 
     def __post_init__(self) -> None:
-        _check_type("definition", self.definition, AgentDefinition)
+        check_type(self.definition, AgentDefinition, "ChildAgent.definition")
         if self.options is not None:
-            _check_type("options", self.options, ClientOptions)
-        _check_type("id", self.id, str)
+            check_type(self.options, ClientOptions, "ChildAgent.options")
+        check_type(self.id, str, "ChildAgent.id")
         if self.on_parent_cancel not in ("cancel", "leave"):
             raise OptionsError(
                 f"must be 'cancel' or 'leave', not {self.on_parent_cancel!r}", option="ChildAgent.on_parent_cancel"
@@ -116,6 +117,8 @@ class ChildAgent:
 
         Takes the arguments of `Client.spawn`, and raises the same errors.
         """
+        check_type(prompt, str, "prompt")
+        check_type(title, str | None, "title")
         for option, given in (("prompt", prompt), ("title", title)):
             if given is not None and not given.strip():
                 raise OptionsError("must not be blank", option=option)
@@ -189,11 +192,6 @@ def _find_parent_task(client: Client, parent: Task | str | None) -> Task | None:
         return client.tasks[parent]
     tool = current_tool()
     return client.tasks.get(tool.agent_id) if tool is not None else None
-
-
-def _check_type(name: str, value: object, expected: type) -> None:
-    if not isinstance(value, expected):
-        raise OptionsError(f"must be {expected.__name__}, not {type(value).__name__}", option=f"ChildAgent.{name}")
 
 
 Title: TypeAlias = Annotated[

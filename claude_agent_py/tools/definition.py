@@ -368,7 +368,7 @@ def _split_settings(settings: ToolSettings) -> dict[str, Any]:
 def _check_settings(tool: Tool) -> None:
     """Reject settings that would fail later, far from their definition."""
     option = f"tool {tool.name!r}"
-    check_type(tool.name, str, "name", option)
+    check_type(tool.name, str, option, "name")
     if not NAME.fullmatch(tool.name):
         raise OptionsError(
             "a name must have 1 to 128 letters, digits, `_`, `-` or `.`; set one with name=", option=option
@@ -392,7 +392,7 @@ def _check_settings(tool: Tool) -> None:
         (Mapping, {"meta": tool.meta}),
     ):
         for name, value in values.items():
-            check_type(value, kind, name, option)
+            check_type(value, kind, option, name)
     try:
         check_values(dict(tool.meta))
     except ValueError as error:

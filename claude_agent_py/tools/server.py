@@ -50,7 +50,7 @@ class Resource:
 
     def __post_init__(self) -> None:
         for name in ("uri", "name", "description", "media_type"):
-            check_type(getattr(self, name), str, name, f"resource {self.uri!r}")
+            check_type(getattr(self, name), str, f"resource {self.uri!r}", name)
         object.__setattr__(self, "_callback", Callback(self.content) if callable(self.content) else None)
         variables = re.findall(_VARIABLE, self.uri)
         if len(set(variables)) < len(variables):
@@ -222,13 +222,13 @@ class ToolServer:
         if not name:
             raise OptionsError("a server needs a name", option="ToolServer")
         option = f"server {name!r}"
-        check_type(name, str, "name", option)
-        check_type(version, str, "version", option)
-        check_type(instructions, str | None, "instructions", option)
-        check_type(always_load, bool | None, "always_load", option)
+        check_type(name, str, option, "name")
+        check_type(version, str, option, "version")
+        check_type(instructions, str | None, option, "instructions")
+        check_type(always_load, bool | None, option, "always_load")
         for kind, given in ((Resource, resources), (Prompt, prompts)):
             for each in given:
-                check_type(each, kind, kind.__name__.lower() + "s", option)
+                check_type(each, kind, option, kind.__name__.lower() + "s")
         check_seconds(timeout, f"timeout of {option}")
         if page_size is not None:
             check_count(page_size, f"page_size of {option}", 1)

@@ -1,6 +1,6 @@
 """What children are given, and what their records say: brief, author, parent, answers, and who ended them."""
 
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -96,6 +96,10 @@ async def test_an_invalid_child_is_refused_before_a_task_exists(agent_of: MakeAg
             for prompt, given in ((" \n", {}), ("Do it.", {"title": " "})):
                 with pytest.raises(OptionsError, match="must not be blank"):
                     await client.spawn(agent, prompt, **given)
+            with pytest.raises(OptionsError, match="prompt: must be str, not int"):
+                await client.spawn(agent, cast("str", 5))
+            with pytest.raises(OptionsError, match=r"title: must be str \| None, not list"):
+                await client.spawn(agent, "Do it.", title=cast("str", ["x"]))
             with pytest.raises(OptionsError, match="artifacts: must be a list of strings"):
                 await client.spawn(agent, "Do it.", artifacts="a.py")
             with pytest.raises(TaskNotFoundError):

@@ -1,5 +1,7 @@
 """The pages about hooks, permissions and questions: complete, and what they show works."""
 
+import ast
+import asyncio
 import re
 from pathlib import Path
 
@@ -22,4 +24,7 @@ def test_the_code_of_a_page_works(page: str, tmp_path: Path, monkeypatch: pytest
     assert blocks
     names: dict[str, object] = {}
     for block in blocks:
-        exec(compile(block, page, "exec"), names)
+        # A block that awaits at the top is a coroutine.
+        run = eval(compile(block, page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+        if run is not None:
+            asyncio.run(run)
