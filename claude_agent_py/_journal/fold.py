@@ -116,9 +116,10 @@ class ProcessEnd(msgspec.Struct, frozen=True):
 
 
 class TurnStopped(msgspec.Struct, frozen=True):
-    """A frame that no process sends: the CLI has stopped the turn, as it notes in the transcript."""
+    """A frame that no process sends: the CLI asks the model no more in the turn, as it notes in the transcript."""
 
-    error: str
+    error: str = ""
+    """Why the turn failed, if it did."""
 
 
 class Journal:
@@ -298,18 +299,26 @@ class Journal:
         is_cut_off = were_open and turn.stop_reason in _UNFINISHED_REASONS
         status = turn.problem or status or ("error" if is_cut_off else "ok")
         is_silent = not turn.is_answered and (turn.is_uncounted or status == "ok")
-        self._add(TurnEnded, at, id=turn.id, run=turn.run, status=status, is_silent=is_silent, **fields)
+        told = {"error": turn.error, **fields}
+        self._add(TurnEnded, at, id=turn.id, run=turn.run, status=status, is_silent=is_silent, **told)
 
-    def _leave_turn(self, at: float | None, status: TurnStatus | None = None, error: str = "") -> None:
+    def _leave_turn(self, at: float | None, status: TurnStatus | None = None, **fields: object) -> None:
         """End the turn, if there is one, because nothing more follows."""
         turn, self._turns.current = self._turns.current, None
         if turn is not None and turn.id:
-            self._end_turn(turn, at, status, error=error)
+            self._end_turn(turn, at, status, **fields)
 
     def _leave_finished_turn(self) -> None:
         turn = self._turns.current
         if turn is not None and (turn.problem or turn.stop_reason not in _UNFINISHED_REASONS):
             self._leave_turn(self._worked_at)
+
+    def _on_turn_stopped(self, stop: TurnStopped) -> None:
+        turn = self._turns.current  # it ends later, because results of other calls may follow
+        if turn is not None:
+            turn.stop_reason = "stopped"
+            if stop.error:
+                turn.problem, turn.error = "error", stop.error
 
     def _on_process_end(self, end: ProcessEnd) -> None:
         if self._owns_ledger and not end.has_successor:
@@ -319,7 +328,7 @@ class Journal:
         self._requests.cancel(self._at)
         self._calls.cut_off_all(self._at)
         status: TurnStatus = "cancelled" if end.error is None else "error"
-        self._leave_turn(self._worked_at if self._at is None else self._at, status, end.error or "")
+        self._leave_turn(self._worked_at if self._at is None else self._at, status, error=end.error or "")
         self._turns.resumes = True
 
     def _on_result(self, message: ResultMessage) -> None:
@@ -476,7 +485,7 @@ RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     ControlRequest: Journal._on_request,
     ControlCancelRequest: lambda self, frame: self._requests.settle(frame.request_id, None, self._at, "cancelled"),
     ProcessEnd: Journal._on_process_end,
-    TurnStopped: lambda self, stop: self._leave_turn(self._worked_at, "error", stop.error),
+    TurnStopped: Journal._on_turn_stopped,
     HookRun: lambda self, run: self._requests.add_run(run, self._at),
     HookStartedMessage: lambda self, message: self._requests.open_hook(message, self._at),
     HookResponseMessage: lambda self, message: self._requests.end_hook(message, self._at),

@@ -51,6 +51,7 @@ class Turn:
         "answers",
         "began_at",
         "causes",
+        "error",
         "id",
         "is_answered",
         "is_uncounted",
@@ -79,6 +80,8 @@ class Turn:
         """Whether it was known only by its result, and so leaves nothing in the conversation."""
         self.problem: Literal["error", "cancelled"] | None = None
         """Its status according to its messages, if something went wrong."""
+        self.error: str = ""
+        """Why it failed, if its messages tell."""
         self.stop_reason: str | None = None
         """The stop reason of the main agent's latest message."""
 

@@ -24,8 +24,11 @@ from claude_agent_py.wire.timestamps import seconds
 
 _RESUMED: Final = b'"carriesOnTurnOf"'
 """The key for the prompt of a turn that another process was cut off in (CLI 2.1.332)."""
-_STOPPED: Final = "max_turns_reached"
-_MARKS: Final = (_RESUMED, b'"task-notification"', b'"queued_command"', b'"local_command"', f'"{_STOPPED}"'.encode())
+_LIMIT: Final = "max_turns_reached"
+_STOPS: Final = (_LIMIT, "hook_stopped_continuation", "structured_output")
+"""The notes after which the CLI asks the model no more in the turn."""
+_OTHERS: Final = ("task-notification", "queued_command", "local_command")
+_MARKS: Final = (_RESUMED, *(f'"{word}"'.encode() for word in (*_OTHERS, *_STOPS)))
 _SENDER: Final = "task-notification"
 _NOTIFICATION: Final = re.compile(r"<task-notification>\s*(?P<body><task-id>.*?)</task-notification>", re.DOTALL)
 _FIELD: Final = re.compile(
@@ -75,9 +78,9 @@ def read_notices(line: bytes) -> Iterator[tuple[Notice, float | None]]:
         return
     attachment = entry.get("attachment")
     holder = attachment if isinstance(attachment, dict) else entry
-    if attachment is holder and holder.get("type") == _STOPPED:
-        error = f"Reached maximum number of turns ({holder.get('maxTurns')})"  # as in the result
-        yield TurnStopped(error), seconds(entry.get("timestamp"))
+    if attachment is holder and holder.get("type") in _STOPS:
+        limit = f"Reached maximum number of turns ({holder.get('maxTurns')})"  # as in the result
+        yield TurnStopped(limit if holder["type"] == _LIMIT else ""), seconds(entry.get("timestamp"))
     if holder.get("commandMode") == "prompt" and not holder.get("isMeta"):
         yield from _read_prompt(holder, entry)
     origin = holder.get("origin")

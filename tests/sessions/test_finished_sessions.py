@@ -210,6 +210,17 @@ def test_a_turn_that_reached_the_maximum_of_api_calls_is_an_error(stored: Stored
     assert not [event for event in session(stored).events() if "Stopped" in type(event).__name__]
 
 
+@pytest.mark.parametrize("note", ["hook_stopped_continuation", "structured_output"])
+def test_a_turn_that_ends_with_its_calls_is_no_error_if_the_cli_notes_why(stored: Stored, note: str) -> None:
+    stored.assistant(call("t1"), call("t2"))
+    stored.entry("attachment", attachment={"type": note, "toolUseID": "t1"})
+    for name in ("t1", "t2"):
+        stored.result(name, "done")
+    facts = list(session(stored).journal())
+    assert [fact.status for fact in facts if isinstance(fact, TurnEnded)] == ["ok"]
+    assert [fact.status for fact in facts if isinstance(fact, CallEnded)] == ["succeeded"] * 2
+
+
 def test_a_task_that_the_cli_says_was_cut_off_has_that_as_its_reason(stored: Stored) -> None:
     launch_shell(stored, "b11111111")
     told = "Background shell command didn't finish before the previous session ended"
