@@ -256,7 +256,7 @@ class PoolCore:
     ) -> None:
         """Start missing spares, a few at a time, replacing spares that no target needs any more."""
         missing = target.size - self._processes.count_available(request)
-        if 2 * missing <= target.size and anyio.current_time() < self._handed_out_at + FIRST_ANSWER:
+        if 2 * missing <= target.size and self.is_pausing:
             return
         for _ in range(missing):
             if self._processes.count(Phase.STARTING) >= MAX_STARTING or target.not_before > anyio.current_time():
@@ -268,6 +268,11 @@ class PoolCore:
                 if not any(is_same(spare.made_for, wanted) for _, wanted in targets):
                     self._expire(spare)
                     break
+
+    @property
+    def is_pausing(self) -> bool:
+        """Whether a session has just begun, so that spares start later (`FIRST_ANSWER`)."""
+        return anyio.current_time() < self._handed_out_at + FIRST_ANSWER
 
     def _start(self, request: SessionRequest) -> None:
         assert self._workers is not None  # noqa: S101 - the callers have checked it
@@ -367,7 +372,7 @@ class PoolCore:
                     if self._processes.is_measured:
                         await self._processes.measure()
                     self.dispatch()
-                    await self.changed.wait(self._seconds_to_next_check())
+                    await self.changed.wait(self.seconds_to_next_check())
         finally:
             if not self._is_closing:
                 logger.warning("a Pool was not closed before its event loop ended: use `async with Pool(...)`")
@@ -376,12 +381,12 @@ class PoolCore:
             self._closed.set()
             ready.set()
 
-    def _seconds_to_next_check(self) -> float | None:
+    def seconds_to_next_check(self) -> float | None:
         """Return the seconds until the next check if nothing changes before; None means no check."""
         now = anyio.current_time()
         delays = [target.not_before - now for target in self.targets if target.size and target.not_before > now]
         if self._processes.is_measured:
             delays.append(MEASURE_EVERY)
-        if now < self._handed_out_at + FIRST_ANSWER:
+        if self.is_pausing:
             delays.append(self._handed_out_at + FIRST_ANSWER - now)
         return min(delays, default=None)

@@ -22,7 +22,7 @@ from claude_agent_py._base.log import logger
 from claude_agent_py.client import Client
 from claude_agent_py.messages import Prompt
 from claude_agent_py.options import ClientOptions, options_or_defaults, refuse_options
-from claude_agent_py.pool.compatibility import SessionRequest, check_for_parking, check_for_pool, find_change
+from claude_agent_py.pool.compatibility import SessionRequest, check_for_parking, check_for_pool
 from claude_agent_py.pool.core import PoolCore
 from claude_agent_py.pool.outcome import Output
 from claude_agent_py.pool.pooled_process import PooledProcess, PooledRun
@@ -146,9 +146,9 @@ class Pool(Generic[Output]):
             while True:
                 core.check_open()
                 core.dispatch()
-                if not core.stats().starting:
+                if not (core.stats().starting or core.is_pausing):
                     break
-                await core.changed.wait()
+                await core.changed.wait(core.seconds_to_next_check())
         if core.last_error is not None and any(target.failures for target in core.targets):
             raise core.last_error
 
@@ -302,25 +302,12 @@ class Pool(Generic[Output]):
         deadline = math.inf if limit is None else anyio.current_time() + limit
         process, is_warm = await self._core.next(request, deadline, limit or 0.0)
         try:
-            await _apply_request(process, request)
-        except (ControlError, CLIExitError) as error:
+            await process.become(request, deadline if limit else math.inf)
+        except (ControlError, CLIExitError, TimeoutError) as error:
             # Retry with a process started for this request: its start raises a more precise error.
             logger.info("a spare could not become the requested session: %s", error)
             process, _ = await self._core.next(replace(request, is_exact=True), deadline, limit or 0.0)
-            await _apply_request(process, request)
+            await process.become(request)
             is_warm = False
         self._core.note_use(process, "warm" if is_warm else "cold")
         return process
-
-
-async def _apply_request(process: PooledProcess, request: SessionRequest) -> None:
-    """Turn a process into the requested session. If that fails, end the process."""
-    change = find_change(process.made_for, request)
-    assert change is not None  # noqa: S101 - `PoolCore.next` returns only processes that can serve the request
-    try:
-        if not process.client.is_open:
-            raise process.client.session.error
-        await change.apply(process.client, request.options)
-    except BaseException:
-        process.end()
-        raise

@@ -17,7 +17,7 @@ from claude_agent_py._base.log import logger
 from claude_agent_py.client import Client
 from claude_agent_py.messages import Prompt
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.pool.compatibility import SessionRequest
+from claude_agent_py.pool.compatibility import SessionRequest, find_change
 from claude_agent_py.runs import OneShot, TasksAtClose, Until
 
 CHECK_EVERY: Final = 30.0
@@ -72,6 +72,25 @@ class PooledProcess:
             self.tasks_at_close = tasks
             self.enter(Phase.CLOSING)
             self.scope.cancel()
+
+    async def become(self, request: SessionRequest, deadline: float = math.inf) -> None:
+        """Turn the process into the requested session. If that fails, end it.
+
+        Raises:
+            ControlError: The CLI refuses the change.
+            CLIExitError: It has exited.
+            TimeoutError: It does not answer like a healthy spare, or by the deadline.
+        """
+        change = find_change(self.made_for, request)
+        assert change is not None  # noqa: S101 - `PoolCore.next` returns only processes that can serve the request
+        try:
+            if not self.client.is_open:
+                raise self.client.session.error
+            with anyio.fail_after(min(CHECK_TIMEOUT, deadline - anyio.current_time())):
+                await change.apply(self.client, request.options)
+        except BaseException:
+            self.end()
+            raise
 
     async def watch(self, idle: float | None) -> Exception | None:
         """Return the error of a lost spare, or None once it is older than `idle` or no longer a spare."""

@@ -67,6 +67,14 @@ async def test_a_start_does_not_compete_with_the_first_answer(monkeypatch: pytes
         await until_settled(pool, 2)
 
 
+async def test_ready_waits_for_the_spare_that_replaces_a_used_one() -> None:
+    async with Pool(Peers().options(), size=2, max_size=4) as pool:
+        await pool.ready()
+        async with pool.client():
+            await pool.ready()
+            assert pool.stats().spares == 2
+
+
 async def test_runs() -> None:
     async with Pool(Peers().options(), size=1, max_size=1) as pool:
         assert (await pool.run("hi")).text == "done"
@@ -130,6 +138,24 @@ async def test_a_spare_that_refuses_a_change_is_replaced_by_a_new_process() -> N
             assert client.options.model == "opus"
     assert any("--model=opus" in plan.argv for plan in peers.plans)
     assert len(peers.cli.requests("set_model")) == 1
+
+
+async def test_a_spare_that_does_not_answer_a_change_is_replaced_within_the_time_of_the_caller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    peers = Peers(answers={"set_model": None})
+    options = peers.options(model="sonnet")
+    opus = options.replace(model="opus")
+    async with Pool(options, size=1, max_size=4) as pool:
+        await pool.ready()
+        with anyio.fail_after(5), pytest.raises(PoolTimeoutError):
+            await pool.client(opus, timeout=0.05).__aenter__()
+        set_bound(monkeypatch, "CHECK_TIMEOUT", 0.05)
+        await pool.ready()
+        with anyio.fail_after(5):
+            async with pool.client(opus) as client:
+                assert client.options.model == "opus"
+    assert len(peers.cli.requests("set_model")) == 2
 
 
 async def allow(request: Any, context: Any) -> Allow:
