@@ -176,6 +176,13 @@ def find_warnings(options: OptionFields) -> Iterator[str]:
     """Yield warnings about options with no effect, or a surprising one."""
     yield from _find_unknown_tools(options)
     yield from _find_whole_tools(options)
+    has_monitor = not isinstance(options.tools, list) or "Monitor" in options.tools
+    if (
+        "Bash" in options.tool_aliases
+        and has_monitor
+        and not {"Monitor"} & {*options.tool_aliases, *options.disallowed_tools}
+    ):
+        yield "tool_aliases: Monitor also runs shell commands, but not through Bash: give it an alias, or disallow it"
     if options.delegation_guide and not guide_text(options):
         yield f"delegation_guide is left out: {why_no_agent_tool(options)}"
     if options.env.get(IDLE_LIMIT):
@@ -206,7 +213,8 @@ def _has_ask_rules(options: OptionFields) -> bool:
 
 
 def _find_unknown_tools(options: OptionFields) -> Iterator[str]:
-    if not (options.tools or options.disallowed_tools or options.allowed_tools or options.agents):
+    given = (options.tools, options.disallowed_tools, options.allowed_tools, options.agents, options.tool_aliases)
+    if not any(given):
         return
     from claude_agent_py.wire.tools.registry import is_misspelt, suggested_tool
 
@@ -218,7 +226,7 @@ def _find_unknown_tools(options: OptionFields) -> Iterator[str]:
     for name in filter(is_misspelt, tools):
         served = "; custom tools are always available, so leave it out" if find_custom_names(options, name) else ""
         yield f"tools: {name!r} is not a known built-in tool, so the CLI may ignore it{served or suggested_tool(name)}"
-    for option in ("disallowed_tools", "allowed_tools"):
+    for option in ("disallowed_tools", "allowed_tools", "tool_aliases"):
         for name in filter(is_misspelt, map(tool_of, getattr(options, option))):
             yield f"{option}: {name!r} is not a known tool, so it may have no effect{suggest(name)}"
     for agent, definition in (options.agents or {}).items():

@@ -197,7 +197,8 @@ class OptionFields(ConfigModel, Generic[Output]):
     """Tools to remove, and rules for calls to deny, such as `Bash(rm *)`. They take precedence over everything
     else."""
     tool_aliases: Mapping[Text, Text] = Field(default_factory=_empty)
-    """Tools to run in place of others: `{"Bash": "mcp__sandbox__bash"}`. Replacements are not replaced again."""
+    """Tools to run in place of others: `{"Bash": "mcp__sandbox__bash"}`. Replacements are not replaced again. `Monitor`
+    also runs shell commands: give it an alias, too, or disallow it."""
     skills: Annotated[Sequence[str] | Literal["all"] | None, _reads(read.skills)] = None
     """Skills to enable and to use without asking; `[]` enables none. None uses the CLI's default, which does *not* mean
     no skills."""

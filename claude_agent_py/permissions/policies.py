@@ -79,7 +79,8 @@ def allow_tools(*names: str) -> Policy:
 def deny_tools(*names: str, message: str = "This tool is not allowed here.") -> Policy:
     """Deny these tools; no opinion on others. `*` in a name matches anything, as in `mcp__*`.
 
-    A star does not match `StructuredOutput`, which only delivers the output of `output_type`.
+    `Bash` includes `Monitor`, which also runs shell commands, as in the CLI's rules. A star does not match
+    `StructuredOutput`, which only delivers the output of `output_type`.
 
     Raises:
         OptionsError: No name is given, or one is not a possible tool name.
@@ -90,8 +91,10 @@ def deny_tools(*names: str, message: str = "This tool is not allowed here.") -> 
     matches = _build_matcher("deny_tools", names)
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
-        is_output = request.tool_name == STRUCTURED_OUTPUT and STRUCTURED_OUTPUT not in names
-        return Deny(message) if matches(request.tool_name) and not is_output else None
+        tool = request.tool_name
+        is_output = tool == STRUCTURED_OUTPUT and STRUCTURED_OUTPUT not in names
+        is_denied = matches(tool) or (tool == "Monitor" and matches("Bash"))
+        return Deny(message) if is_denied and not is_output else None
 
     return policy
 

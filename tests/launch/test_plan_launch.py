@@ -143,7 +143,7 @@ def test_flags(given: dict[str, Any], expected: list[str]) -> None:
         ({"skills": ["pdf"]}, {"skills": ["pdf"]}),
         ({"skills": []}, {"skills": []}),
         ({"skills": "all"}, {}),
-        ({"title": "T", "tool_aliases": {"A": "B"}}, {"title": "T", "toolAliases": {"A": "B"}}),
+        ({"title": "T", "tool_aliases": {"Read": "B"}}, {"title": "T", "toolAliases": {"Read": "B"}}),
         ({"on_user_dialog": handler}, {"supportedDialogKinds": ["refusal_fallback_prompt"]}),
         ({"on_user_dialog": handler, "supported_dialog_kinds": ["x"]}, {"supportedDialogKinds": ["x"]}),
         ({"per_task_stop_affordance": True, "forward_subagent_text": True}, {"forwardSubagentText": True}),

@@ -488,7 +488,7 @@ def test_a_repr_shows_names_and_no_secrets() -> None:
         managed_settings={"k": "SECRET"},
         extra_args={"header": "SECRET"},
         mcp_servers={"far": MCPHTTPServer(url="https://h/?key=SECRET", headers={"Authorization": "SECRET"})},
-        tool_aliases={"Bash": "SECRET"},
+        tool_aliases={"Read": "SECRET"},
         output_format={"type": "object", "title": "SECRET"},
         spawn=functools.partial(handler, "SECRET"),
         agents={"r": AgentDefinition(description="d", prompt="p", mcp_servers=[{"x": {"command": "SECRET"}}])},
@@ -588,6 +588,8 @@ def test_a_limit_that_cuts_child_agents_is_warned_about() -> None:
             {"disallowed_tools": ["bash(rm *)"]},
             "disallowed_tools: 'bash' is not a known tool, so it may have no effect; did you mean 'Bash'?",
         ),
+        ({"tool_aliases": {"bash": "mcp__a__b"}}, "tool_aliases: 'bash' is not a known tool"),
+        ({"tool_aliases": {"Bash": "mcp__a__b"}}, "tool_aliases: Monitor also runs shell commands"),
         (
             {"agents": {"a": {"description": "d", "prompt": "p", "tools": ["Read", "Bash(ls *)", "Agent(b)"]}}},
             "agents: 'a': Bash(ls *) in tools gives it the whole Bash",

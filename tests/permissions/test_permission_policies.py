@@ -102,6 +102,13 @@ def test_a_policy_needs_something_to_decide_about(make: Callable[..., Any]) -> N
         make()
 
 
+async def test_a_denied_shell_runs_no_command_as_a_monitor() -> None:
+    for name in ("Bash", "Ba*", "Monitor", "*"):
+        assert isinstance(await opinion(deny_tools(name), "Monitor"), Deny)
+    assert await opinion(deny_tools("Read"), "Monitor") is None
+    assert await opinion(allow_tools("Bash"), "Monitor") is None
+
+
 # Composing -------------------------------------------------------------------------------------------------------
 
 

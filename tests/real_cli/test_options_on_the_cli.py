@@ -38,7 +38,7 @@ async def test_options_reach_the_model_and_its_subagents() -> None:
     async with one.open(
         append_subagent_system_prompt="Be brief.",
         custom_tools=[shell],
-        tool_aliases={"Bash": "mcp__tools__shell"},
+        tool_aliases={"Bash": "mcp__tools__shell", "Monitor": "mcp__tools__shell"},
         plan_mode_instructions="Plan a journey.",
         on_question=lambda questions, context: None,
         question_preview_format="html",
