@@ -175,7 +175,7 @@ class Cassette(ScriptedModel):
     """A model whose script is a file of requests and answers, which it records or replays.
 
     Use it with `with` or `async with`. A recording is saved when the block ends, unless the API could not be
-    reached or refused the key.
+    reached, refused the key, or sent something else than an answer. What is not answered by then is left out.
 
     Args:
         path: The file.
@@ -232,7 +232,7 @@ class Cassette(ScriptedModel):
         self._asked: set[int] = set()
         """The positions of the requested entries."""
         self._is_unusable = False
-        """Whether the API could not be reached or refused the key."""
+        """Whether the API could not be reached, refused the key, or sent something else than an answer."""
 
     def __repr__(self) -> str:
         does = "records" if self.is_recording else "replays"
@@ -300,7 +300,8 @@ class Cassette(ScriptedModel):
             entry.asked = self._steps
         try:
             answer = self._upstream.send(request.body, request.headers)
-        except OSError:
+            given = build_answer(answer)
+        except Exception:
             self._is_unusable = True
             raise
         self._is_unusable = self._is_unusable or answer.get("status") in REFUSED
@@ -309,7 +310,7 @@ class Cassette(ScriptedModel):
             entry.answered = self._steps
             entry.answer = self._places.hide(answer, ids)
             self._entries.append(entry)
-        return build_answer(answer)
+        return given
 
     def _replay(self, asked: CassetteEntry, ids: Mapping[str, str]) -> Answer:
         with self._changed:

@@ -26,6 +26,9 @@ LAST_CHUNK = b"0\r\n\r\n"
 READ_PAUSE = 0.4
 """Seconds for which the peer can read before a reset, unless the script has a gate for it."""
 
+LAST_SECONDS = 2.0
+"""How long the end waits for answers that are being made."""
+
 
 GetAnswer: TypeAlias = Callable[[JSONObject, Mapping[str, str]], Answer]
 """Returns the answer to the body and the headers of a `POST /v1/messages`. Called in the thread of the connection."""
@@ -60,19 +63,23 @@ class MessagesServer(ThreadingHTTPServer):
         self._thread.start()
 
     def stop(self) -> None:
-        """Close all connections and wait for all threads. Pending answers are abandoned."""
+        """Close all connections and wait for their threads. Pending answers are abandoned.
+
+        The thread of a function, or of a real model that is recorded, is left if it takes longer than `LAST_SECONDS`.
+        """
         self.stopping.set()
         self.shutdown()
         self._thread.join()
         for connection in self._connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+        deadline = time.monotonic() + LAST_SECONDS
         for worker in self._connections.values():
-            worker.join()
+            worker.join(max(0.0, deadline - time.monotonic()))
         self.server_close()
 
     def process_request(self, request: Any, client_address: object) -> None:
-        """Serve a connection in a daemon thread that `stop` joins."""
+        """Serve a connection in a daemon thread, for which `stop` waits."""
         self._connections = {known: worker for known, worker in self._connections.items() if worker.is_alive()}
         worker = threading.Thread(
             target=self.process_request_thread,

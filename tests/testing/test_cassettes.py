@@ -4,6 +4,8 @@ import json
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -289,6 +291,57 @@ def test_a_stream_that_breaks_off_is_no_answer(tmp_path: Path) -> None:
     with pytest.raises(ConnectionError, match="broke off"):
         streamed(tmp_path / "c.json", {"type": "message_start", "message": {"content": []}})
     assert not (tmp_path / "c.json").exists()
+
+
+class _Answering(BaseHTTPRequestHandler):
+    """Answers the first request like the API, and others with this text."""
+
+    said: ClassVar[bytes] = b""
+    right: ClassVar[list[bytes]] = []
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        text = self.right.pop() if self.right else self.said
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("said", [b"<html>Log in to this network", b'{"hello": "there"}', b"[]"])
+def test_what_is_no_answer_leaves_no_cassette(said: bytes, tmp_path: Path) -> None:
+    right = json.dumps({"content": [{"type": "text", "text": "hi"}], "stop_reason": "end_turn"}).encode()
+    handler = type("Handler", (_Answering,), {"said": said, "right": [right]})
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        recording = Cassette(tmp_path / "c.json", mode="all", upstream=f"http://127.0.0.1:{server.server_port}").start()
+        assert post(recording) == 200
+        assert post(recording) >= 400
+        server.shutdown()
+        with pytest.raises((ValueError, LookupError, AttributeError)):
+            recording.__exit__(None, None, None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_answer_that_nobody_waits_for_any_more_is_not_waited_for(tmp_path: Path) -> None:
+    gate = Gate()
+
+    def ask_in_vain() -> None:
+        with suppress(OSError):
+            post(recording)
+
+    with ScriptedModel([Reply("late", after=gate)]) as upstream:
+        recording = Cassette(tmp_path / "c.json", mode="all", upstream=upstream.url).start()
+        threading.Thread(target=ask_in_vain, daemon=True).start()
+        anyio.run(partial(upstream.wait_for_requests, 1))
+        ended = threading.Thread(target=recording.close)
+        ended.start()
+        ended.join(30)
+        assert not ended.is_alive()
+        gate.open()
+    assert not list(tmp_path.iterdir())
 
 
 def record(path: Path, *messages: Any, answer: Any = "Recorded.", **fields: Any) -> Any:
