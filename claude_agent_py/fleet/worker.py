@@ -7,6 +7,7 @@ import os
 import platform
 import secrets
 import time
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -36,7 +37,6 @@ from claude_agent_py.fleet.workspaces import Copy, safe_name
 from claude_agent_py.journal import CallStarted, Fact, MessageAdded, RequestRetried, encode_fact
 from claude_agent_py.messages import PromptContent
 from claude_agent_py.options import ClientOptions, find_secrets
-from claude_agent_py.retrying import RetryPolicy
 from claude_agent_py.transport import can_measure, tree_memory
 
 FLUSH_SECONDS: Final = 0.2
@@ -332,7 +332,7 @@ class Worker(ABC):
                     project=PROJECT,
                 )
             except Exception as error:  # of the workspace
-                outcome = _explain(error, agent.retry, execution)
+                outcome = _explain(error, agent, execution)
             if isinstance(outcome, Later | Failed):
                 outcome = replace(outcome, reason=without_secrets(outcome.reason, agent.options))
             return outcome
@@ -390,13 +390,14 @@ def _ungrouped() -> Iterator[None]:
         raise first
 
 
-def _explain(error: Exception, retry: RetryPolicy, execution: Execution) -> TurnOutcome:
+def _explain(error: Exception, agent: FleetAgent, execution: Execution) -> TurnOutcome:
     """Return the outcome for an error before the turn."""
     is_outage = _is_of_full_disk(error) or (isinstance(error, FleetError) and error.is_retryable)
-    if is_outage or (isinstance(error, FleetError) and execution.attempt < retry.attempts):
-        pause = retry.pause_after(ConnectionClosedError(str(error)), execution.attempt)
+    if is_outage or (isinstance(error, FleetError) and execution.attempt < agent.retry.attempts):
+        pause = agent.retry.pause_after(ConnectionClosedError(str(error)), execution.attempt)
         return Later(pause=pause, is_attempt=not is_outage, reason=f"{type(error).__name__}: {error}")
-    logger.error("session %s of the fleet failed", execution.session, exc_info=error)
+    told = without_secrets("".join(traceback.format_exception(error)), agent.options)
+    logger.error("session %s of the fleet failed: %s", execution.session, told)
     return Failed(error=type(error).__name__, reason=str(error))
 
 

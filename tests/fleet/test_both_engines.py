@@ -144,7 +144,9 @@ class Cloning(Workspace):
         raise ValueError(f"cannot clone https://joe:{PASSWORD}@host/shop with {PASSWORD}")
 
 
-async def test_the_reason_of_a_failure_has_no_secrets(fleet: Fleet, tmp_path: Path) -> None:
+async def test_the_reason_of_a_failure_has_no_secrets(
+    fleet: Fleet, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     fleet.agent("cloning", ClientOptions(env={"DB_PASSWORD": PASSWORD}), workspace=Cloning())
     async with fleet.worker(folder=tmp_path / "ws"):
         session = await fleet.start("cloning", "hi")
@@ -153,6 +155,8 @@ async def test_the_reason_of_a_failure_has_no_secrets(fleet: Fleet, tmp_path: Pa
         await until_state(session, "failed")
         told = [caught.value, caught.value.outcome, await session.info(), await events_of(session)]
     assert PASSWORD not in repr(told)
+    assert "cannot clone" in caplog.text
+    assert PASSWORD not in caplog.text
 
 
 async def test_tenants_have_limits_and_old_events_are_deleted(fleet: Fleet, tmp_path: Path) -> None:
