@@ -257,3 +257,38 @@ async def test_a_session_is_shown_by_a_command_without_the_store(
             await until_state(session, "cancelled")
     assert await to_thread.run_sync(main, ["fleet", "show", "long", "--url", url]) == 0
     assert "only the session store has (--url MODULE:NAME): 1" in capsys.readouterr().out
+
+
+@pytest.mark.long
+async def test_the_audit_log_goes_on_by_number_although_the_server_has_deleted_its_beginning(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    from temporalio.api.common.v1 import WorkflowExecution
+    from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+
+    session = await fleet.start("idle", "hi", id="old")
+    client = await connect(fleet)
+
+    async def earlier_runs() -> list[Any]:
+        found = [run async for run in client.list_workflows("WorkflowId = 'old'")]
+        return [run for run in found if run.close_time is not None]
+
+    async def entries(after: int = 0) -> list[Any]:
+        return [entry async for entry in fleet.audit(session_id="old", after=after)]
+
+    async with fleet.worker(folder=tmp_path / "ws"):
+        await session.result(timeout=PATIENCE)
+        while not await earlier_runs():  # until its workflow goes on in another run
+            await session.result(await session.send("more"), timeout=PATIENCE)
+        before = await entries()
+        for run in await earlier_runs():
+            execution = WorkflowExecution(workflow_id="old", run_id=run.run_id)
+            request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
+            await client.workflow_service.delete_workflow_execution(request)
+
+        async def are_deleted() -> bool:
+            return before[0] not in await entries()
+
+        await until(are_deleted, "the beginning is gone")
+        await session.send("new")
+        assert [entry.action for entry in await entries(before[-1].number)] == ["send"]

@@ -348,24 +348,18 @@ class TemporalEngine:
         if session is None:
             raise FleetError("on Temporal, the audit log is the history of each session: name one with session_id")
         await self._load(session)  # fails if it cannot be decoded
-        commands, keys = list[tuple[str, list[Any]]](), set[str]()
+        entries, keys = list[FleetAuditEntry](), set[str]()
         for name, args in await self._server.read_commands(session):
-            if name != "send" or args[0] not in keys:  # otherwise it was sent again
-                commands.append((name, args))
-                keys.update(args[:1] if name == "send" else ())
-        return [
-            FleetAuditEntry(
-                number=number,
-                at=args[-1]["at"],
-                actor=args[-1]["by"],
-                origin=args[-1]["origin"],
-                action=name,
-                session_id=session,
-                details={"reason": args[0]} if name == "cancel" else {},
-            )
-            for number, (name, args) in enumerate(commands, 1)
-            if number > after and actor in (None, args[-1]["by"])
-        ]
+            if name == "send" and args[0] in keys:  # it was sent again
+                continue
+            keys.update(args[:1] if name == "send" else ())
+            at = args[-1]["at"]
+            # Not the place in the list, which the server shortens at its beginning.
+            number = max(int(at * 1e6), entries[-1].number + 1 if entries else 0)
+            details = {"reason": args[0]} if name == "cancel" else {}
+            given = {"actor": args[-1]["by"], "origin": args[-1]["origin"], "action": name, "details": details}
+            entries.append(FleetAuditEntry(number=number, at=at, session_id=session, **given))
+        return [entry for entry in entries if entry.number > after and actor in (None, entry.actor)]
 
     @on_asyncio
     async def load_metrics(self, agent_limits: Mapping[str, int]) -> FleetMetrics:
