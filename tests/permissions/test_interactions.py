@@ -392,6 +392,8 @@ async def test_cancellations_by_asyncio_in_a_row_leave_no_question(
             await asyncio.sleep(0)
         if is_waiting:
             await arrival(inbox)
+            while not told:  # it is on disk before that is told
+                await asyncio.sleep(0)
         await cancel_in_a_row(asking)
         if not is_waiting:
             other.execute("ROLLBACK")
