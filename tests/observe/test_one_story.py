@@ -911,6 +911,66 @@ FOREGROUND: Final = {**AGENT, "run_in_background": False}
 SLOW: Final = {"command": "for i in $(seq 600); do sleep 0.2; done", "description": "count"}
 
 
+ECHO: Final = tool_use("Bash", {"command": "echo built", "description": "Build"})
+SKILL: Final = """---
+name: closely
+description: Looks.
+context: fork
+---
+look closely
+"""
+
+
+def stop_here(given: HookInput, context: HookContext) -> Any:
+    return {"continue": False, "stopReason": "enough"}
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+@pytest.mark.parametrize(
+    ("calls", "options"),
+    [
+        pytest.param(ECHO, {"max_turns": 1}, id="the limit of its turns"),
+        pytest.param(ECHO, {"hooks": {"PostToolUse": [HookMatcher("Bash", stop_here)]}}, id="a hook"),
+        pytest.param(
+            tool_use("StructuredOutput", {"x": 1}),
+            {"output_format": {"type": "json_schema", "schema": {"type": "object", "required": ["x"]}}},
+            id="its structured output",
+        ),
+        pytest.param(
+            tool_use("Monitor", {"command": "echo one; sleep 1; exit 4", "description": "watch", "timeout_ms": 60_000}),
+            {},
+            id="with a monitor",
+        ),
+        pytest.param(tool_use("Agent", FOREGROUND), {}, id="with a shell of a subagent"),
+        pytest.param(tool_use("Skill", {"skill": "closely"}), {}, id="with a skill in a subagent of its own"),
+    ],
+)
+async def test_the_end_of_a_turn_and_its_tasks_is_the_same_live_and_on_disk(
+    calls: Any, options: dict[str, Any]
+) -> None:
+    shell = tool_use("Bash", {"command": "sleep 600", "run_in_background": True, "description": "wait"})
+    async with ScriptedModel([Reply([calls])], agents={"look closely": [Reply([shell]), Reply("Seen.")]}) as model:
+        config = Path(model.environment()["CLAUDE_CONFIG_DIR"])
+        (config / "skills" / "closely").mkdir(parents=True)
+        (config / "skills" / "closely" / "SKILL.md").write_text(SKILL)
+        with anyio.fail_after(DEADLINE):
+            async with Client(model.options(**options)) as client:
+                facts = client.journal()
+                with suppress(RunFailed):
+                    await client.query("go", until="idle")
+            live = Story.of([fact async for fact in facts])
+        session = get_session(str(client.session_id), config_dir=config)
+        stored = Story.of(session.journal())
+        assert (stored.turns, stored.calls) == (live.turns, live.calls)
+        stored_end, live_end = (
+            next(fact for fact in each.facts if isinstance(fact, TurnEnded)) for each in (stored, live)
+        )
+        assert stored_end.error == live_end.error
+        assert not [fact for fact in stored.facts if isinstance(fact, TaskReopened)]
+        assert {task.id: task.status for task in session.tasks} == {task.id: task.status for task in client.tasks}
+
+
 async def wait_on_disk(config: Path, *texts: str) -> None:
     """Wait until the CLI has written texts, which it does a moment after it has sent them."""
     while not all(any(text in path.read_text() for path in (config / "projects").rglob("*.jsonl")) for text in texts):
