@@ -47,7 +47,7 @@ class BytesTransport(transport.Transport):
         self._messages: AsyncIterator[JSONObject] | None = None
         self._is_closed = False
         self.failure: Exception | None = None
-        """The error that ended the output."""
+        """The error that ended the output, or of a line that could not be written."""
 
     async def start(self) -> None:
         """Connect."""
@@ -66,17 +66,21 @@ class BytesTransport(transport.Transport):
             return b""
 
     async def send(self, data: bytes) -> None:
-        """Write each line."""
-        for line in data.decode().removesuffix("\n").split("\n"):  # not `splitlines`, which knows other breaks
-            await self._inner.write(f"{line}\n")
+        """Write each line; an error is kept."""
+        try:
+            for line in data.decode().removesuffix("\n").split("\n"):  # not `splitlines`, which knows other breaks
+                await self._inner.write(f"{line}\n")
+        except Exception as error:
+            self.failure = self.failure or error
+            raise
 
     async def end_input(self) -> None:
         """Close the program's stdin."""
         await self._inner.end_input()
 
     async def close(self, *, grace: float = 5.0) -> None:
-        """Close once."""
-        if not self._is_closed:
+        """Close once, and only what is connected."""
+        if self._messages is not None and not self._is_closed:
             self._is_closed = True
             await self._inner.close()
 

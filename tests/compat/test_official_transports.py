@@ -261,6 +261,41 @@ async def test_the_error_of_a_transport_reaches_the_program() -> None:
         await all_of("hi", Recorder(failure=ZeroDivisionError()))
 
 
+class Unreachable(Recorder):
+    """A program that cannot be reached, and a connection that has nothing to close."""
+
+    async def connect(self) -> None:
+        raise OSError("no route")
+
+    async def close(self) -> None:
+        raise AttributeError("it has no socket")
+
+
+class Deaf(Recorder):
+    """A program that does not take prompts."""
+
+    async def write(self, data: str) -> None:
+        if json.loads(data)["type"] == "user":
+            raise ZeroDivisionError
+        await super().write(data)
+
+
+@pytest.mark.parametrize(("transport", "error"), [(Unreachable, OSError), (Deaf, ZeroDivisionError)])
+async def test_the_error_of_a_connection_or_a_write_reaches_the_program(
+    transport: type[Recorder], error: type[Exception]
+) -> None:
+    async def talk() -> None:
+        async with ClaudeSDKClient(transport=transport(RESULT)) as client:
+            await client.query("hi")
+            async for _ in client.receive_response():
+                pass
+
+    with pytest.raises(error):
+        await all_of("hi", transport(RESULT))
+    with anyio.fail_after(60), pytest.raises(error):
+        await talk()
+
+
 async def test_a_message_without_a_part_that_it_needs_is_an_error() -> None:
     with pytest.raises(MessageParseError, match="Missing required field in result message: 'num_turns'"):
         await all_of("hi", Recorder({name: value for name, value in RESULT.items() if name != "num_turns"}))
