@@ -185,10 +185,13 @@ class Reconciler:
         if since < self._last_quiet_check:
             return []
         self._last_quiet_check = now
-        records = (ledger.records[task_id] for task_id in (*ledger.background, *ledger.foreground))
+        background = map(ledger.records.__getitem__, ledger.background)
+        # A shell that the CLI lists runs. An end marker in its output is one that it printed, such as another one's.
+        read = [record for record in background if record.is_agent or not ledger.has_live_list]
+        read += map(ledger.records.__getitem__, ledger.foreground)
         return [
             record
-            for record in records
+            for record in read
             if record.last_activity <= since and record.run not in ledger.unresolved and not record.is_done
         ]
 
@@ -197,16 +200,8 @@ class Reconciler:
             _, until = self._ledger.unresolved[run]
             if until <= now:
                 self._ledger.resolve(record, finding, now)
-        elif finding is not None and finding.status is not None and not self._is_refuted(record, finding):
+        elif finding is not None and finding.status is not None:
             self._ledger.suspect(record, finding.evidence, now)
-
-    def _is_refuted(self, record: Record, finding: TaskFinding) -> bool:
-        """Return whether a marker is not the shell's own, but one that it printed, such as another one's output.
-
-        The CLI writes the marker, and then takes the shell from its list of live tasks.
-        """
-        is_listed = self._ledger.has_live_list and record.id in self._ledger.background
-        return is_listed and finding.evidence is Evidence.END_MARKER
 
 
 async def _read(function: Callable[[], T]) -> T:
