@@ -150,7 +150,7 @@ def _format_rules(rules: Sequence[object]) -> list[str]:
     for given in rules:
         match given:
             case {"toolName": str(tool), **rest}:
-                content = rest.get("ruleContent")
+                content = rest.get("ruleContent") or None  # an empty one is none; settings with `Bash()` are ignored
                 rule = PermissionRuleValue(tool_name=tool, rule_content=content if isinstance(content, str) else None)
                 found.append(str(rule))
     return found

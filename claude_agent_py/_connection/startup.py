@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -37,7 +37,7 @@ from claude_agent_py.options.secrets import find_secrets
 from claude_agent_py.options.variables import environment
 from claude_agent_py.transport.locate import read_version, require_version
 from claude_agent_py.wire import codec
-from claude_agent_py.wire.base import keep_source
+from claude_agent_py.wire.base import JSONObject, keep_source
 from claude_agent_py.wire.control.initialize import InitializeReply
 from claude_agent_py.wire.settings.rule_lists import check_rules_kept
 
@@ -232,14 +232,12 @@ class _Startup:
     async def check_settings(self) -> None:
         """Raise OptionsError if the CLI silently ignores settings: a whole file for one invalid value, or a rule."""
         settings, managed = self._options.settings, self._options.managed_settings
-        ours = {str(path) for path in self._launched.plan.files}
-        if isinstance(settings, Path):
-            ours.add(str(settings.absolute()))
-        if not (ours or managed) or not self._launched.follows_plan:
+        files = [*self._launched.plan.files, *([settings] if isinstance(settings, Path) else [])]
+        if not (files or managed) or not self._launched.follows_plan:
             return
         reply = await self._session.control("get_settings", timeout=self._options.timeouts.connect)
-        wrong = [e for e in reply.get("errors") or () if isinstance(e, dict) and e.get("file") in ours]
-        if wrong:
+        errors = [error for error in reply.get("errors") or () if isinstance(error, dict)]
+        if wrong := _select_about(files, errors):
             problems = "; ".join(f"{e.get('path')}: {e.get('message')}" for e in wrong)
             raise OptionsError(f"the CLI rejected them ({problems})", option="settings")
         for option, given in (("settings", settings), ("managed_settings", managed)):
@@ -306,6 +304,12 @@ class _Startup:
         is_missing = account is not None and account.token_source == NO_LOGIN and account.api_key_source is None
         if is_missing and not environment(self._options, os.environ).get("ANTHROPIC_CUSTOM_HEADERS"):
             logger.warning(MISSING_LOGIN)
+
+
+def _select_about(files: Iterable[Path], errors: Iterable[JSONObject]) -> list[JSONObject]:
+    """Return the errors about these files. The CLI tells where links lead."""
+    names = {name for path in files for name in (str(path), os.path.realpath(path))}
+    return [error for error in errors if error.get("file") in names]
 
 
 def _ask_version(cli: Path) -> str | None:

@@ -34,9 +34,12 @@ RULES_FOR: Final[Mapping[str, frozenset[str]]] = {
     "Bash": frozenset({"Bash", "*"}),
 }
 """The tools whose deny and ask rules concern a tool of the editor."""
-_GUARDED: Final = re.compile(r"\.|.*~\d").match
+_GUARDED: Final = re.compile(
+    r"\.|.*(~\d|[. ]\Z)|(bunfig\.toml|lefthook\.ya?ml|(gradle|maven)-wrapper\.properties|pyrightconfig\.json)\Z",
+    re.IGNORECASE | re.DOTALL,
+).match
 """Names of files and folders, such as `.git`, to which the CLI (2.1.332) writes only after asking, also in the mode
-`acceptEdits`."""
+`acceptEdits`. Of those that begin with a dot it asks about many, and the tools of the editor about all."""
 WATCHING: Final = frozenset({"PreToolUse", "PermissionRequest", "PostToolUse"})
 """Hooks that decide about a call or change its output."""
 

@@ -226,6 +226,7 @@ class ToolServer:
         check_type(version, str, option, "version")
         check_type(instructions, str | None, option, "instructions")
         check_type(always_load, bool | None, option, "always_load")
+        resources, prompts = tuple(resources), tuple(prompts)  # they may be iterators
         for kind, given in ((Resource, resources), (Prompt, prompts)):
             for each in given:
                 check_type(each, kind, option, kind.__name__.lower() + "s")

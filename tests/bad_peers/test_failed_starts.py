@@ -224,6 +224,19 @@ async def test_settings_that_the_cli_ignores_start_no_session(
         await start_process(FakeCLI(answers=answers), **options).connect()
 
 
+@pytest.mark.parametrize("name", ["link.json", "folder/../settings.json", "settings.json"])
+async def test_a_file_of_settings_is_known_by_any_of_its_names(
+    name: str, tmp_path: Path, start_process: MakeClient
+) -> None:
+    told = {"errors": [{"file": str(tmp_path / "settings.json"), "path": "model", "message": "Expected string"}]}
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "settings.json").touch()
+    (tmp_path / "link.json").symlink_to("settings.json")
+    client = start_process(FakeCLI(answers={"get_settings": {"response": told}}), settings=tmp_path / name)
+    with anyio.fail_after(SOON), pytest.raises(OptionsError, match="the CLI rejected them"):
+        await client.connect()
+
+
 @pytest.mark.parametrize("told", [denying("Bash", "Read(x)"), {}], ids=["all rules", "a CLI that does not tell them"])
 async def test_settings_that_the_cli_has_read_start_a_session(told: dict[str, Any], start_process: MakeClient) -> None:
     fake = FakeCLI(steps.turn("ok"), answers={"get_settings": {"response": told}})

@@ -276,6 +276,7 @@ async def test_rules_of_answers_that_restrict_are_managed_settings(crashes: bool
             [
                 update("deny", "Bash(touch two)"),
                 update("deny", "Bash(ls)"),
+                update("deny", "WebSearch()"),
                 update("ask", "Read"),
                 update("ask", "Write"),
                 update("allow", "WebFetch"),
@@ -298,7 +299,7 @@ async def test_rules_of_answers_that_restrict_are_managed_settings(crashes: bool
             else:
                 await (await client.spawn(ChildAgent(WORKER, id="worker"), "Do it."))
     assert fakes[1].requests("initialize")[0]["managedSettings"] == {
-        "permissions": {"deny": ["Grep", "Bash(touch two)"], "allow": [], "ask": ["Edit"]},
+        "permissions": {"deny": ["Grep", "Bash(touch two)", "WebSearch"], "allow": [], "ask": ["Edit"]},
         "model": "opus",
     }
 

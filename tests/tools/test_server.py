@@ -6,7 +6,7 @@ import pytest
 
 from claude_agent_py import Tool, ToolServer, tool
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.tools import Resource
+from claude_agent_py.tools import Prompt, Resource
 
 
 @tool(timeout=10)
@@ -100,6 +100,16 @@ def test_policies_go_to_the_cli() -> None:
 def test_an_invalid_server_is_refused_at_once(arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(OptionsError, match=told):
         ToolServer(**{"name": "calc", **arguments})
+
+
+def test_a_server_takes_any_iterables() -> None:
+    resources: Any = (Resource(uri, "text") for uri in ("a://b", "a://c"))
+    prompts: Any = iter([Prompt(bare)])
+
+    server = ToolServer("calc", iter([quick]), resources=resources, prompts=prompts)
+
+    assert (list(server.resources), list(server.prompts)) == (["a://b", "a://c"], ["bare"])
+    assert server.tool_names == ["mcp__calc__quick"]
 
 
 def test_adding_a_tool_of_the_same_name_replaces_it() -> None:
