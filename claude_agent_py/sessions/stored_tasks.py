@@ -12,6 +12,7 @@ from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py.sessions.transcript import StoredSubagent
 from claude_agent_py.tasks.files.task_file import TaskFile
+from claude_agent_py.tasks.files.transcript import inspect_interruption
 from claude_agent_py.tasks.reconcile import inspect_files
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
@@ -51,12 +52,12 @@ def infer_ends(ledger: Ledger, subagents: Sequence[StoredSubagent]) -> Iterator[
         ledger.ensure_record(agent.agent_id, 0.0).transcript_path = agent.path
     for record in ledger.own_live():
         path = record.transcript_path if record.is_agent else record.output_file
+        files = [TaskFile(path, agent_id=record.id if record.is_agent else None)] if path else []
+        finding = inspect_files(record, files)
+        if record.is_agent and files and (finding is None or finding.status is None):
+            finding = inspect_interruption(files[0]) or finding
         now = record.last_activity if record.is_agent else 0.0
-        ledger.resolve(
-            record,
-            inspect_files(record, [TaskFile(path, agent_id=record.id if record.is_agent else None)] if path else []),
-            now,
-        )
+        ledger.resolve(record, finding, now)
         yield ledger.take_changes(now)[1], now or None, False
 
 

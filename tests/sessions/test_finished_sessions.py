@@ -476,6 +476,17 @@ def test_the_last_message_tells_how_the_subagent_of_a_skill_ended(
     assert (found.status, found.outcome.summary) == (status, "Seen.")
 
 
+def test_a_subagent_that_was_interrupted_was_stopped_with_the_turn_that_waited_for_it(stored: Stored) -> None:
+    stored.assistant(call("t1", "Agent", prompt="Look"))
+    above = Stored(stored.config)
+    above.path = stored.agent("a1", ["Look", "I look"], toolUseId="t1", requestShape="foreground")
+    above.user([{"type": "text", "text": "[Request interrupted by user for tool use]"}], isSidechain=True, agentId="a1")
+    stored.result("t1", "interrupted")
+    outcome = tasks(stored)["a1"].outcome
+    assert outcome is not None
+    assert (outcome.status, outcome.ended_by, outcome.summary) == (TaskStatus.STOPPED, EndedBy.PARENT, "I look")
+
+
 def test_a_tool_of_somebody_else_cannot_speak_of_tasks(stored: Stored) -> None:
     stored.assistant(call("t1", "mcp__x__y"))
     stored.result("t1", "done", toolUseResult={"backgroundTaskId": "b11111111"})

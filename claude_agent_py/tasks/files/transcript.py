@@ -250,6 +250,17 @@ def inspect_transcript(file: TaskFile) -> TaskFinding | None:
     return TaskFinding(Evidence.TRANSCRIPT, status, summary=report, failure_reason=report if failed else None)
 
 
+def inspect_interruption(file: TaskFile) -> TaskFinding | None:
+    """Return the end of a subagent that was interrupted, which the CLI does not note (2.1.332); otherwise None."""
+    try:
+        messages = last_messages(file)
+    except OSError:
+        return None
+    if not messages or read_status(messages[-1]) is not TaskStatus.STOPPED:
+        return None
+    return TaskFinding(Evidence.TRANSCRIPT, TaskStatus.STOPPED, summary=last_report(messages))
+
+
 def _find_status(notes: Notes | None, messages: list[TranscriptMessage]) -> TaskStatus | None:
     """Return how the agent ended, from the metadata file or, failing that, the last message."""
     if notes is not None and notes.was_stopped:
