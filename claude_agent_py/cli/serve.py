@@ -17,6 +17,7 @@ from claude_agent_py.pool import Pool
 
 MISSING: Final = "serve needs the extra `serve`: pip install ag-ui-protocol starlette sse-starlette uvicorn"
 HOST: Final = "127.0.0.1"
+LAST_PORT: Final = 65535
 PORT: Final = 8765
 
 
@@ -89,6 +90,8 @@ def serve_object(
     sessions = _make_sessions(found, target, agent, ready)
     if host not in serve.LOOPBACK and not names:
         raise OptionsError(f"{host} also needs --name, the name in the address", option="--host")
+    if not 0 <= port <= LAST_PORT:
+        raise OptionsError(f"must be from 0 to {LAST_PORT}, not {port}", option="--port")
     token = serve.make_token()
     app = make_app(sessions, token=token, hosts=(*serve.LOOPBACK, *names))
     config = uvicorn.Config(app, host, port, log_level="warning")

@@ -28,7 +28,8 @@ from claude_agent_py.wire import JSONObject
 
 NOTHING: Final = "no session runs on this machine"
 MIN_INTERVAL: Final = 0.1
-"""The shortest interval between updates, in seconds."""
+MAX_INTERVAL: Final = 86400.0
+"""The shortest and the longest interval between updates, in seconds."""
 LINE_CHARS: Final = 200
 LIVE: Final = ("running", "waiting", "queued")
 """The states of fleet sessions that are shown without `--all`."""
@@ -98,7 +99,7 @@ def execute(arguments: argparse.Namespace) -> int:
         if arguments.once or arguments.json:
             return 1 if problems else 0
         # Long transcripts take a while to read: at least three quarters of the time nothing is read.
-        time.sleep(max(MIN_INTERVAL, arguments.every, 3 * (time.monotonic() - started)))
+        time.sleep(min(MAX_INTERVAL, max(MIN_INTERVAL, arguments.every, 3 * (time.monotonic() - started))))
 
 
 def _serve_page(arguments: argparse.Namespace) -> int:

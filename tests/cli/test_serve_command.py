@@ -78,6 +78,12 @@ def test_a_pool_is_open_while_it_is_served_and_leaves_no_process(tmp_path: Path)
         assert not [child for child in children if leftovers.is_alive(child)]
 
 
+@pytest.mark.parametrize("port", ["-1", "65536"])
+def test_a_number_that_is_no_port_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--port", port]) == 1
+    assert capsys.readouterr().err == f"claude-agent-py: --port: must be from 0 to 65535, not {port}\n"
+
+
 def test_a_public_address_needs_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--host", "0.0.0.0"]) == 1
     assert "--name" in capsys.readouterr().err

@@ -110,8 +110,14 @@ def test_a_time_is_as_precise_as_it_is_short(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a signal as Ctrl-C does")
 def test_watching_shows_each_change_until_ctrl_c(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "claude_agent_py", "watch", "--every", "0.01", "--config-dir", str(tmp_path)]
-    with Program(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
+    command = [sys.executable, "-m", "claude_agent_py", "watch", "--config-dir", str(tmp_path), "--every"]
+    with Program([*command, "inf"], stdout=subprocess.PIPE, encoding="utf-8") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "no session runs on this machine\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        process.send_signal(signal.SIGINT)
+    with Program([*command, "0.01"], stdout=subprocess.PIPE, encoding="utf-8") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "no session runs on this machine\n"
         write_record(tmp_path)
