@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -48,6 +48,9 @@ else:  # few sessions are resumed
 
 UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not match any session title")
 """The CLI's messages for an unknown session id and an unknown session title."""
+
+POLICY: Final = "policySettings"
+"""The CLI's name for the source of managed settings."""
 
 NO_LOGIN: Final = "none"
 """The CLI's name for the source of a missing login."""
@@ -242,6 +245,11 @@ class _Startup:
             raise OptionsError(f"the CLI rejected them ({problems})", option="settings")
         for option, given in (("settings", settings), ("managed_settings", managed)):
             check_rules_kept(given, reply, option)
+        if isinstance(managed, Mapping) and isinstance(sources := reply.get("sources"), list):
+            kept = [each.get("settings") for each in sources if isinstance(each, dict) and each.get("source") == POLICY]
+            if ignored := sorted(_find_ignored(managed, kept)):
+                logger.warning("managed_settings: the CLI ignores %s: they restrict nothing, or it cannot read them",
+                               ", ".join(ignored))  # fmt: skip
 
     async def check_hooks(self, info: InitializeReply) -> None:
         """Raise OptionsError unless the hooks are in force: they may guard tools."""
@@ -310,6 +318,20 @@ def _select_about(files: Iterable[Path], errors: Iterable[JSONObject]) -> list[J
     """Return the errors about these files. The CLI tells where links lead."""
     names = {name for path in files for name in (str(path), os.path.realpath(path))}
     return [error for error in errors if error.get("file") in names]
+
+
+def _find_ignored(given: Mapping[str, object], kept: Sequence[object], path: str = "") -> Iterator[str]:
+    """Yield the places of values that are in none of the objects that were kept. Objects in lists are not compared."""
+    for name, value in given.items():
+        found = [each[name] for each in kept if isinstance(each, Mapping) and name in each]
+        if isinstance(value, Mapping):
+            yield from _find_ignored(value, found, f"{path}{name}.")
+        elif isinstance(value, list):
+            known = [item for each in found if isinstance(each, list) for item in each]
+            if any(item not in known for item in value if isinstance(item, str)):
+                yield f"{path}{name}"
+        elif value not in found:
+            yield f"{path}{name}"
 
 
 def _ask_version(cli: Path) -> str | None:

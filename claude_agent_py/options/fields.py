@@ -373,7 +373,8 @@ class OptionFields(ConfigModel, Generic[Output]):
     """Additional settings, which override those in files: an object, its JSON, or the path of a file. One invalid
     value makes the CLI silently ignore *all* of them."""
     managed_settings: Annotated[Mapping[str, object] | str | None, _reads(read.managed_settings)] = None
-    """Managed settings, like an administrator's. They can only restrict."""
+    """Managed settings, like an administrator's. They can only restrict. A warning is logged that names the others, and
+    those that the CLI cannot read, which it ignores."""
     project_config_root: AnyPath = None
     """The checkout whose settings, agents and servers are used instead of those in `cwd`, for work in an untrusted
     copy."""

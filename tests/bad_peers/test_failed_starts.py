@@ -245,6 +245,27 @@ async def test_settings_that_the_cli_has_read_start_a_session(told: dict[str, An
             assert (await client.query("hi")).text == "ok"
 
 
+async def test_managed_settings_that_the_cli_ignores_are_logged(
+    start_process: MakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = {"permissions": {"deny": ["Bash"]}, "sandbox": {"network": {"deniedDomains": ["a"]}}}
+    answers = {
+        "initialize": {"response": frames.initialize_response(managed_settings_applied=True)},
+        "get_settings": {"response": {"sources": [{"source": "policySettings", "settings": kept}]}},
+    }
+    given = {
+        **kept,
+        "model": "opus",
+        "sandbox": {"network": {"deniedDomains": ["a"], "allowLocalBinding": False}},
+        "disableAllHooks": True,
+    }
+    with anyio.fail_after(SOON):
+        async with start_process(FakeCLI(answers=answers), managed_settings=given):
+            pass
+    [told] = [record.getMessage() for record in caplog.records if record.name == "claude_agent_py"]
+    assert "the CLI ignores disableAllHooks, model, sandbox.network.allowLocalBinding:" in told
+
+
 async def test_a_program_that_does_not_tell_its_settings_did_not_start(start_process: MakeClient) -> None:
     client = start_process(FakeCLI(answers={"get_settings": {"error": "not now"}}), settings={"model": "opus"})
     assert "rejected 'get_settings': not now" in str(await make_handler_error(client))
