@@ -745,12 +745,18 @@ async def test_a_server_that_stays_goes_on_with_its_calls() -> None:
         assert "waited" in str(await cli.reply_to(call))
 
 
-@pytest.mark.parametrize("names", [["a b", "a.b"], ["a", "a__b"], [""]])
+@pytest.mark.parametrize("names", [["a b", "a.b"], ["a", "a__b"], [""], ["out__b"]])
 async def test_servers_whose_tools_a_rule_would_mix_up_are_not_sent(names: list[str]) -> None:
-    async with asking() as cli:
+    async with asking(mcp_servers={"out": SERVER}) as cli:
         with pytest.raises(OptionsError, match="mcp_servers: "):
             await cli.client.mcp.set_servers({name: server_with("x", "a") for name in names})
         assert cli.requests("mcp_set_servers") == []
+
+
+async def test_a_server_may_have_a_name_like_that_of_one_that_goes() -> None:
+    async with asking(mcp_servers={"a": server_with("a", "b"), "out": SERVER}) as cli:
+        await cli.client.mcp.set_servers({"a__b": server_with("c", "d"), "out": SERVER})
+        assert [sorted(request["servers"]) for request in cli.requests("mcp_set_servers")] == [["a__b", "out"]]
 
 
 async def test_another_server_under_the_same_name_is_told_as_one_gone_and_one_come() -> None:

@@ -131,8 +131,11 @@ class MCPControls(Controls):
         """
         if not isinstance(servers, Mapping):
             raise OptionsError("pass servers by name: {name: server}", option="mcp_servers")
+        options = self._current.connection.session.options
+        given, hosted = options.mcp_servers, options.hosted_mcp_servers
+        kept = [name for name in given if name not in hosted] if isinstance(given, Mapping) else []
         try:
-            check_server_names(servers)
+            check_server_names(dict.fromkeys([*kept, *servers]))
         except ValueError as error:
             raise OptionsError(str(error), option="mcp_servers") from None
         configs = {name: self._server_config(name, server) for name, server in servers.items()}
