@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -81,12 +82,21 @@ class Upstream:
                 return join_events(_read_events(response))
         except urllib.error.HTTPError as error:
             with error:
+                if error.code < HTTPStatus.BAD_REQUEST:
+                    raise ConnectionError(f"{self.url} is not the API: it redirects (HTTP {error.code})") from None
                 return _build_refusal(error)
 
     def _opener(self) -> urllib.request.OpenerDirector:
         if urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1"):
-            return urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        return urllib.request.build_opener()
+            return urllib.request.build_opener(_NoRedirects, urllib.request.ProxyHandler({}))
+        return urllib.request.build_opener(_NoRedirects)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: the other server would get the key."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Make no request."""
 
 
 class _Login(msgspec.Struct, rename="camel"):

@@ -325,6 +325,36 @@ def test_what_is_no_answer_leaves_no_cassette(said: bytes, tmp_path: Path) -> No
     assert not list(tmp_path.iterdir())
 
 
+def test_the_key_does_not_follow_a_redirect(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Portal(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.path)
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(302)
+            self.send_header("location", "/log-in")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            asked.append(f"{self.path} {self.headers['x-api-key']}")
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Portal) as server:
+        threading.Thread(target=server.serve_forever).start()
+        recording = Cassette(tmp_path / "c.json", mode="all", upstream=f"http://127.0.0.1:{server.server_port}").start()
+        assert post(recording) >= 400
+        server.shutdown()
+        with pytest.raises(ConnectionError, match=r"redirects \(HTTP 302\)"):
+            recording.__exit__(None, None, None)
+    assert asked == ["/v1/messages?beta=true"]
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_answer_that_nobody_waits_for_any_more_is_not_waited_for(tmp_path: Path) -> None:
     gate = Gate()
 
