@@ -12,12 +12,13 @@ from typing import Any, TypeAlias
 from anyio import CancelScope
 
 from claude_agent_py._base.callbacks import Report, make_handler_error
-from claude_agent_py._base.errors import ToolInputError
+from claude_agent_py._base.cancellation import Cancellation
+from claude_agent_py._base.errors import ToolError, ToolInputError
 from claude_agent_py._base.event_loop import from_any_thread
 from claude_agent_py._base.log import get_logger
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.tools import jsonrpc
-from claude_agent_py.tools.asking import Ask
+from claude_agent_py.tools.asking import Ask, ServerRequest
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import build_failure, run_tool
 from claude_agent_py.tools.jsonrpc import RequestID, RPCError
@@ -61,6 +62,8 @@ class ServerSession:
         self._send_soon: Callable[[JSONObject], object] | None = None
         """Sends a message from another thread. Set by the first message, before which no tool runs."""
         self._running: dict[RequestID, tuple[CancelScope, HandlerContext]] = {}
+        self._asking: dict[Cancellation, set[CancelScope]] = {}
+        """The questions of each call that wait for an answer."""
         self._log_level = LOG_LEVELS.index("info")
         server.connect(self)
 
@@ -97,6 +100,9 @@ class ServerSession:
             finally:
                 if self._running.get(request_id, (None,))[0] is scope:
                     del self._running[request_id]
+                if context.cancellation:
+                    for asking in self._asking.pop(context.cancellation, ()):
+                        asking.cancel()
         raise RPCError(jsonrpc.CANCELLED, "the request was cancelled")
 
     async def _dispatch(self, method: str, params: object, context: HandlerContext) -> JSONObject:
@@ -130,6 +136,26 @@ class ServerSession:
             scope, context = running
             context.cancellation.set(reason if isinstance(reason, str) else "")
             scope.cancel()
+
+    async def ask_for_call(self, request: ServerRequest, context: "_CallContext") -> JSONObject:
+        """Ask a person or a model for a call. With the call, the question is withdrawn.
+
+        Under trio, cancelling the call of a plain tool does not cancel what its thread has started.
+
+        Raises:
+            ToolError: The call was cancelled.
+        """
+        with CancelScope() as scope:
+            waiting = self._asking.setdefault(context.cancellation, set())
+            waiting.add(scope)
+            try:
+                if not context.cancelled:
+                    return await self.ask(request, context)
+            finally:
+                waiting.discard(scope)
+                if not waiting:
+                    self._asking.pop(context.cancellation, None)
+        raise ToolError("the call was cancelled")
 
     def close(self) -> None:
         """Cancel all pending work, and stop announcing changes."""
@@ -247,11 +273,11 @@ class _CallContext(ToolContext, frozen=True, kw_only=True, eq=False):
         self._session.notify(method, params)
 
     async def _sample(self, request: SamplingRequest) -> JSONObject:
-        return await self._session.ask(request, self)
+        return await self._session.ask_for_call(request, self)
 
     async def _ask(self, message: str, **fields: Any) -> JSONObject:
         name, call = mcp_tool_name(self.server_name, self.tool_name), None
         if self.tool_use_id is not None:
             call = ToolUseBlock(id=self.tool_use_id, name=name, input=self._arguments)
         request = ElicitationRequest(server_name=self.server_name, message=message, call=call, **fields)
-        return await self._session.ask(request, self)
+        return await self._session.ask_for_call(request, self)

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 import anyio
 import pytest
-from anyio import Event
+from anyio import Event, lowlevel
 from mcp_client import ACK, Connect, connect as connect, text_of
 from pydantic import Field
 
 from claude_agent_py import ToolContext, ToolResult, ToolServer, tool
 from claude_agent_py.errors import OptionsError, ToolError
 from claude_agent_py.formatting import File, Image
-from claude_agent_py.permissions import Accept
+from claude_agent_py.permissions import Accept, PendingInteractions
 from claude_agent_py.testing import frames
 from claude_agent_py.tools import Prompt, Resource
 
@@ -514,6 +514,31 @@ async def test_a_report_that_is_no_json_is_an_error_of_the_tool(runs_in_thread: 
 @tool
 async def where(context: ToolContext) -> str:
     return str(await context.elicit_url("Where?", "https://example.com"))
+
+
+@tool
+def ask_from_the_thread(context: ToolContext) -> str:
+    return str(anyio.from_thread.run(context.elicit_url, "Where?", "https://example.com"))
+
+
+@pytest.mark.parametrize("asking", [where, ask_from_the_thread])
+@pytest.mark.parametrize("timeout", [None, 0.1], ids=["cancelled", "late"])
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"], indirect=True)
+async def test_the_question_of_a_call_that_is_cancelled_is_withdrawn(
+    asking: Any, timeout: float | None, anyio_backend: str, connect: Connect
+) -> None:
+    inbox = PendingInteractions()
+    with anyio.fail_after(30):
+        client = await connect(ToolServer("calc", [asking], timeout=timeout), interactions=inbox)
+        call = client.start("tools/call", {"name": asking.name, "arguments": {}})
+        question = await anext(inbox.arrivals())
+        if timeout is None:
+            await client.tell("notifications/cancelled", {"requestId": 0})
+        await client.cli.reply_to(call)
+        while not question.done:
+            await lowlevel.checkpoint()
+    assert list(inbox) == []
+    assert not question.resolve(Accept())
 
 
 @pytest.mark.parametrize("meta", [{}, {"claudecode/toolUseId": "t1"}])
