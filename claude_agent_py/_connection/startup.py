@@ -326,9 +326,9 @@ def _find_ignored(given: Mapping[str, object], kept: Sequence[object], path: str
         found = [each[name] for each in kept if isinstance(each, Mapping) and name in each]
         if isinstance(value, Mapping):
             yield from _find_ignored(value, found, f"{path}{name}.")
-        elif isinstance(value, list):
+        elif isinstance(value, list | tuple):
             known = [item for each in found if isinstance(each, list) for item in each]
-            if any(item not in known for item in value if isinstance(item, str)):
+            if not found or any(item not in known for item in value if isinstance(item, str)):
                 yield f"{path}{name}"
         elif value not in found:
             yield f"{path}{name}"

@@ -254,8 +254,9 @@ async def test_managed_settings_that_the_cli_ignores_are_logged(
         "get_settings": {"response": {"sources": [{"source": "policySettings", "settings": kept}]}},
     }
     given = {
-        **kept,
+        "permissions": {"deny": ("Bash",)},
         "model": "opus",
+        "hooks": {"Stop": [{"hooks": []}]},
         "sandbox": {"network": {"deniedDomains": ["a"], "allowLocalBinding": False}},
         "disableAllHooks": True,
     }
@@ -263,7 +264,7 @@ async def test_managed_settings_that_the_cli_ignores_are_logged(
         async with start_process(FakeCLI(answers=answers), managed_settings=given):
             pass
     [told] = [record.getMessage() for record in caplog.records if record.name == "claude_agent_py"]
-    assert "the CLI ignores disableAllHooks, model, sandbox.network.allowLocalBinding:" in told
+    assert "the CLI ignores disableAllHooks, hooks.Stop, model, sandbox.network.allowLocalBinding:" in told
 
 
 async def test_a_program_that_does_not_tell_its_settings_did_not_start(start_process: MakeClient) -> None:
