@@ -67,6 +67,7 @@ class _Writer(logging.Handler):
         else:
             # The wire log omits the body of a frame that is too large or too deep for it.
             line = {"t": at, "dir": "note", "m": f"{direction} {kind} {size} bytes were not recorded"}
+            log.warning("the recording %s lacks a frame, which is too large or too deep: %s bytes", self._path, size)
         try:
             self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
             self._file.flush()

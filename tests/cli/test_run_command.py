@@ -261,14 +261,18 @@ def test_the_answer_is_on_stdout_what_happens_on_stderr_and_both_are_recorded_wi
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
-def test_a_frame_that_is_too_deep_to_be_recorded_is_noted(fake: Callable[..., FakeCLI], tmp_path: Path) -> None:
+def test_a_frame_that_is_too_large_or_deep_to_be_recorded_is_noted(
+    fake: Callable[..., FakeCLI], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     # How deep a frame may be depends on the version of Python.
     deep = [b'{"type": "x", "value": ' + b"[" * levels + b"]" * levels + b"}\n" for levels in (900, 5000)]
-    fake(steps.wait_for_prompt(), b"".join(deep), frames.result("Hello."))
+    fake(steps.wait_for_prompt(), frames.assistant("x" * 300_000), b"".join(deep), frames.result("Hello."))
     file = tmp_path / "run.jsonl"
     assert main(["run", "--record", str(file), "go", "--quiet"]) == 0
     notes = [line["m"] for line in map(json.loads, file.read_text().splitlines()) if line["dir"] == "note"]
     assert {f"<- x {len(frame) - 1} bytes were not recorded" for frame in deep} & set(notes)
+    told = [record.getMessage() for record in caplog.records]
+    assert any(re.fullmatch(r"the recording .*run\.jsonl lacks a frame, .*: 300\d\d\d bytes", text) for text in told)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
