@@ -109,6 +109,20 @@ async def test_events_of_prompts_that_are_sent_again_follow_those_before(
             assert await session.retry() == 1
 
 
+async def test_a_session_is_interrupted_while_its_only_worker_drains(fleet: Fleet, tmp_path: Path) -> None:
+    session = await fleet.start("slow", "take your time")
+    async with fleet.worker(folder=tmp_path / "ws") as worker, anyio.create_task_group() as group:
+        await until_state(session, "running")
+        group.start_soon(worker.drain)
+        await until(lambda: "draining" in repr(worker), "it drains")
+        assert await session.interrupt()
+        with anyio.fail_after(PATIENCE):
+            await worker.wait_drained()
+    async with fleet.worker(folder=tmp_path / "ws"):  # on Temporal, the end may have come after the worker of workflows
+        await until_state(session, "idle")
+        assert (await session.outcome()).error == "InterruptedRunError"
+
+
 async def test_a_worker_that_drains_gets_a_limit_later(fleet: Fleet, tmp_path: Path) -> None:
     session = await fleet.start("slow", "take your time")
     async with fleet.worker(folder=tmp_path / "ws") as worker:

@@ -199,7 +199,10 @@ class TemporalWorker(Worker):
         self._engine = engine
         self._server = server
         self._room = Room(lambda taken: self._count_free_slots(taken) > 0)
-        self._pollers: list[Poller] = []
+        self._turns: list[Poller] = []
+        """Those that run activities."""
+        self._workflows: list[Poller] = []
+        """Those that run workflows. They outlast the turns, which ask their workflows and hear from them."""
 
     # Lifecycle --------------------------------------------------------------------------------------------------------
 
@@ -219,22 +222,23 @@ class TemporalWorker(Worker):
     async def _begin(self) -> None:
         known = self._fleet.agents.values()
         try:
-            pollers = [self._make_poller(agent, *queue) for agent in known for queue in self._queues(agent)]
+            self._turns = [self._make_poller(agent, queue) for agent in known for queue in self._queues(agent)]
+            self._workflows = [self._make_workflow_poller(agent) for agent in known]
         except RuntimeError as error:  # whose text is long
             raise FleetError("this process has a worker of this Fleet: on Temporal, it can have one") from error
         if any(self._list_limited(agent) for agent in known):
-            pollers.append(self._make_limit_poller())
-        self._pollers = pollers
-        for poller in pollers:
+            self._workflows.append(self._make_limit_poller())
+        for poller in [*self._turns, *self._workflows]:
             self._group.start_soon(_run, poller)  # its failure ends the block
         for agent in known:
             await self._make_current(agent)
         self._group.start_soon(KeptAlive(self._measure, self._fleet.lease / 3, f"worker {self.id}").run)
 
     async def _finish(self) -> None:
-        async with anyio.create_task_group() as group:
-            for poller in self._pollers:  # one that only starts ends as soon as it has started
-                group.start_soon(poller.shutdown)
+        for pollers in (self._turns, self._workflows):
+            async with anyio.create_task_group() as group:
+                for poller in pollers:  # one that only starts ends as soon as it has started
+                    group.start_soon(poller.shutdown)
 
     async def _find_problem(self) -> str:
         try:
@@ -267,30 +271,36 @@ class TemporalWorker(Worker):
 
     # What it serves --------------------------------------------------------------------------------------------------
 
-    def _queues(self, agent: FleetAgent) -> list[tuple[str, bool]]:
-        near = [(f"{agent.name}@{self.machine}", False)] if not agent.workspace.is_shared else []
-        return [(agent.name, True), *near, (f"{agent.name}/alone", False)]
+    def _queues(self, agent: FleetAgent) -> list[str]:
+        near = [f"{agent.name}@{self.machine}"] if not agent.workspace.is_shared else []
+        return [agent.name, *near, f"{agent.name}/alone"]
 
-    def _make_poller(self, agent: FleetAgent, queue: str, has_workflows: bool) -> Poller:
-        version = WorkerDeploymentVersion(agent.name, agent.version)
+    def _make_poller(self, agent: FleetAgent, queue: str) -> Poller:
+        @activity.defn(name=TURN)
+        async def run(turn: TurnArgument) -> TurnResult:
+            return await self._run_turn(agent, turn)
+
+        @activity.defn(name=FREE)
+        async def free(session: str, conversation: str) -> None:
+            folder = self._get_folder(session, conversation)
+            await self._remove_workspace(folder, agent.name, agent.version, session)
+
         return Poller(
             self._client,
             task_queue=queue,
-            workflows=[SessionWorkflow] if has_workflows else [],
-            activities=self._make_activities(agent, has_workflows=has_workflows),
-            workflow_runner=make_runner(),
-            identity=f"{self.id}|{self._slots}",
+            activities=[run, free],
+            identity=self._poller_identity,
             max_concurrent_activities=self._slots,
             max_heartbeat_throttle_interval=THROTTLE,
-            sticky_queue_schedule_to_start_timeout=self._sticky_seconds,
             graceful_shutdown_timeout=FOREVER,
-            disable_eager_activity_execution=True,
-            deployment_config=WorkerDeploymentConfig(version, True, VersioningBehavior.PINNED),
+            deployment_config=_make_version(agent),
         )
 
-    def _make_activities(self, agent: FleetAgent, *, has_workflows: bool) -> list[Callable[..., Any]]:
-        """Return the activities of a queue: of an agent's sessions, or of a machine with workspaces."""
+    @property
+    def _poller_identity(self) -> str:
+        return f"{self.id}|{self._slots}"
 
+    def _make_workflow_poller(self, agent: FleetAgent) -> Poller:
         @activity.defn(name="fleet-agent")
         async def describe(name: str) -> AgentSettings:
             common = self._fleet.lease, self._fleet.max_crashes
@@ -314,16 +324,18 @@ class TemporalWorker(Worker):
         async def tell(conversation: str, epoch: int, prompts: list[FleetPrompt]) -> None:
             await self._tell_ends(agent, conversation, epoch, prompts)
 
-        @activity.defn(name=TURN)
-        async def run(turn: TurnArgument) -> TurnResult:
-            return await self._run_turn(agent, turn)
-
-        @activity.defn(name=FREE)
-        async def free(session: str, conversation: str) -> None:
-            folder = self._get_folder(session, conversation)
-            await self._remove_workspace(folder, agent.name, agent.version, session)
-
-        return [run, describe, ask, give_back, tell] if has_workflows else [run, free]
+        return Poller(
+            self._client,
+            task_queue=agent.name,
+            workflows=[SessionWorkflow],
+            activities=[describe, ask, give_back, tell],
+            no_remote_activities=True,
+            workflow_runner=make_runner(),
+            identity=self._poller_identity,
+            sticky_queue_schedule_to_start_timeout=self._sticky_seconds,
+            disable_eager_activity_execution=True,
+            deployment_config=_make_version(agent),
+        )
 
     async def _tell_ends(
         self, agent: FleetAgent, conversation: str, epoch: int, prompts: Sequence[FleetPrompt]
@@ -515,6 +527,11 @@ def shorten(result: JSONMapping) -> JSONObject:
     """Return what the workflow keeps of a result that an event has."""
     brief = {name: result.get(name) for name in ("error", "worker", "num_turns", "cost_usd", "prompt_uuid")}
     return {**brief, "reason": str(result.get("reason", ""))[:1000], "is_stored": True}
+
+
+def _make_version(agent: FleetAgent) -> WorkerDeploymentConfig:
+    version = WorkerDeploymentVersion(agent.name, agent.version)
+    return WorkerDeploymentConfig(version, True, VersioningBehavior.PINNED)
 
 
 def make_runner() -> SandboxedWorkflowRunner:
