@@ -160,7 +160,8 @@ def _delete(arguments: argparse.Namespace) -> int:
     if not arguments.yes:
         if not sys.stdin.isatty():
             raise OptionsError("pass --yes to delete without confirmation", option="--yes")
-        reply = input(f"Delete {session.id} ({_summarize(session.info)})? [y/N] ")
+        print(f"Delete {session.id} ({_summarize(session.info)})? [y/N] ", end="", flush=True)
+        reply = sys.stdin.readline()  # empty after Ctrl-D
         if reply.strip().lower() not in ("y", "yes"):
             print("not deleted")
             return 1

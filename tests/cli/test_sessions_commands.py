@@ -1,5 +1,6 @@
 """The commands `sessions` and `watch`, on transcripts and on a running session of the real CLI."""
 
+import io
 import json
 import os
 from pathlib import Path
@@ -102,22 +103,22 @@ def test_a_folder_without_sessions_says_so(
     assert capsys.readouterr().out == "no sessions\n"
 
 
-@pytest.mark.parametrize(("reply", "code", "left"), [("n", 1, {SESSION, OTHER}), ("yes", 0, {SESSION})])
+@pytest.mark.parametrize(
+    ("typed", "code", "left"), [("n\n", 1, {SESSION, OTHER}), ("", 1, {SESSION, OTHER}), ("yes\n", 0, {SESSION})]
+)
 def test_a_session_is_deleted_if_a_person_confirms_it(
-    reply: str, code: int, left: set[str], config: Path, monkeypatch: pytest.MonkeyPatch
+    typed: str,
+    code: int,
+    left: set[str],
+    config: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[str] = []
-
-    def answer(question: str) -> str:
-        asked.append(question)
-        return reply
-
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("builtins.input", answer)
     assert main(["sessions", "delete", OTHER]) == code
     assert {info.session_id for info in list_sessions()} == left
-    assert len(asked) == 1
-    assert asked[0].startswith(f"Delete {OTHER} (Why?")
+    assert capsys.readouterr().out.startswith(f"Delete {OTHER} (Why?")
 
 
 def test_a_session_is_forked_renamed_exported_and_deleted(
