@@ -14,11 +14,16 @@ class NotStarted(Exception):
     """The plan is all that a test wants."""
 
 
+_STARTED: list[LaunchPlan] = []
+"""The plans of the starts: when one is collected, it removes the files of its copy as well."""
+
+
 def plan_of(options: ClientOptions) -> LaunchPlan:
     """Return the plan that a client with these options makes, as `claude` unless the options name a program."""
     plans = list[LaunchPlan]()
 
     def keep(plan: LaunchPlan) -> Transport:
+        _STARTED.append(plan)
         plans.append(replace(plan))
         raise NotStarted
 

@@ -1,6 +1,5 @@
 """What the CLI is started with, what is not on the command line, and what is refused before there is a process."""
 
-import gc
 import json
 import os
 import stat
@@ -295,7 +294,6 @@ def test_a_settings_file_that_cannot_be_joined_is_refused(tmp_path: Path, text: 
 
 def test_files_are_written_for_this_user_only_and_removed() -> None:
     made = plan(settings={"a": "ü"})
-    gc.collect()  # otherwise the plan of the start that failed, of which this is a copy, removes the files later
     [path] = made.files
     scratch = path.parent
     assert not scratch.exists()
