@@ -57,6 +57,8 @@ class PoolCore:
         self.is_opened: bool = False
         self.is_draining: bool = False
         """Whether new callers are refused."""
+        self.is_putting_off: bool = False
+        """Whether missing spares start later, because a session has just begun."""
         self.last_error: Exception | None = None
         self._idle = idle
         self._queue: list[ProcessWaiter] = []
@@ -200,6 +202,7 @@ class PoolCore:
         """Serve the queue, then start spares."""
         if self._workers is None or self._is_closing:
             return
+        self.is_putting_off = False
         self._serve_queue()
         self._end_spares_over_limit()
         if not self._queue and not self.is_draining:
@@ -256,7 +259,8 @@ class PoolCore:
     ) -> None:
         """Start missing spares, a few at a time, replacing spares that no target needs any more."""
         missing = target.size - self._processes.count_available(request)
-        if 2 * missing <= target.size and self.is_pausing:
+        if 2 * missing <= target.size and self._is_pausing:
+            self.is_putting_off |= missing > 0 and self._processes.has_room
             return
         for _ in range(missing):
             if self._processes.count(Phase.STARTING) >= MAX_STARTING or target.not_before > anyio.current_time():
@@ -270,8 +274,8 @@ class PoolCore:
                     break
 
     @property
-    def is_pausing(self) -> bool:
-        """Whether a session has just begun, so that spares start later (`FIRST_ANSWER`)."""
+    def _is_pausing(self) -> bool:
+        """Whether a session has just begun (`FIRST_ANSWER`)."""
         return anyio.current_time() < self._handed_out_at + FIRST_ANSWER
 
     def _start(self, request: SessionRequest) -> None:
@@ -387,6 +391,6 @@ class PoolCore:
         delays = [target.not_before - now for target in self.targets if target.size and target.not_before > now]
         if self._processes.is_measured:
             delays.append(MEASURE_EVERY)
-        if self.is_pausing:
+        if self._is_pausing:
             delays.append(self._handed_out_at + FIRST_ANSWER - now)
         return min(delays, default=None)

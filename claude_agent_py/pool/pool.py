@@ -146,7 +146,7 @@ class Pool(Generic[Output]):
             while True:
                 core.check_open()
                 core.dispatch()
-                if not (core.stats().starting or core.is_pausing):
+                if not (core.stats().starting or core.is_putting_off):
                     break
                 await core.changed.wait(core.seconds_to_next_check())
         if core.last_error is not None and any(target.failures for target in core.targets):

@@ -75,6 +75,18 @@ async def test_ready_waits_for_the_spare_that_replaces_a_used_one() -> None:
             assert pool.stats().spares == 2
 
 
+@pytest.mark.parametrize(("size", "max_size"), [(0, 4), (2, 2)])
+async def test_ready_does_not_wait_for_spares_that_need_not_start(
+    size: int, max_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_bound(monkeypatch, "FIRST_ANSWER", 1000.0)
+    with anyio.fail_after(PATIENCE):
+        async with Pool(Peers().options(), size=size, max_size=max_size) as pool:
+            await pool.ready()
+            async with pool.client():
+                await pool.ready()
+
+
 async def test_runs() -> None:
     async with Pool(Peers().options(), size=1, max_size=1) as pool:
         assert (await pool.run("hi")).text == "done"
