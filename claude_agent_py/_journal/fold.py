@@ -313,13 +313,6 @@ class Journal:
         if turn is not None and (turn.problem or turn.stop_reason not in _UNFINISHED_REASONS):
             self._leave_turn(self._worked_at)
 
-    def _on_turn_stopped(self, stop: TurnStopped) -> None:
-        turn = self._turns.current  # it ends later, because results of other calls may follow
-        if turn is not None:
-            turn.stop_reason = "stopped"
-            if stop.error:
-                turn.problem, turn.error = "error", stop.error
-
     def _on_process_end(self, end: ProcessEnd) -> None:
         if self._owns_ledger and not end.has_successor:
             self._feed_ledger(Ledger.end_all, LEFT_BEHIND, EndedBy.PROCESS)
@@ -485,7 +478,7 @@ RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     ControlRequest: Journal._on_request,
     ControlCancelRequest: lambda self, frame: self._requests.settle(frame.request_id, None, self._at, "cancelled"),
     ProcessEnd: Journal._on_process_end,
-    TurnStopped: Journal._on_turn_stopped,
+    TurnStopped: lambda self, stop: self._turns.note_stop(stop.error),
     HookRun: lambda self, run: self._requests.add_run(run, self._at),
     HookStartedMessage: lambda self, message: self._requests.open_hook(message, self._at),
     HookResponseMessage: lambda self, message: self._requests.end_hook(message, self._at),

@@ -167,6 +167,13 @@ class Turns:
             else:
                 turn.causes = ()  # the next turn has others
 
+    def note_stop(self, error: str) -> None:
+        """Note that the CLI stops the turn, as a transcript says. It ends later: results of calls may follow."""
+        if self.current is not None:
+            self.current.stop_reason = "stopped"
+            if error:
+                self.current.problem, self.current.error = "error", error
+
     def _begin(self) -> Turn:
         """Return the current turn, which begins now unless it has begun."""
         turn = self.current

@@ -18,7 +18,6 @@ from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermissionMode, MemoryScope
 from claude_agent_py.wire.settings.mcp_servers import MCPServerConfig, mcp_server_from_wire
-from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS, tool_of
 
 MIN_COMPACT_WINDOW: Final = 100_000
 """In tokens; the minimum of CLI 2.1.328."""
@@ -198,21 +197,6 @@ class AgentDefinition(ConfigModel):
         prompt = header.pop("prompt")
         text = import_yaml().safe_dump(header, sort_keys=False, allow_unicode=True, width=10_000)
         return f"{FENCE}\n{text}{FENCE}\n\n{prompt.strip()}\n"
-
-
-def describe_whole_tools(definition: AgentDefinition) -> str:
-    """Return a text about the entries of `tools` that look like rules and give the whole tool; empty if there are none.
-
-    Measured on CLI 2.1.332.
-    """
-    wider = [rule for rule in definition.tools or () if "(" in rule and tool_of(rule) not in AGENT_TOOLS]
-    if not wider:
-        return ""
-    tools = ", ".join(dict.fromkeys(map(tool_of, wider)))
-    return (
-        f"{', '.join(wider)} in tools gives it the whole {tools}: the CLI ignores what is in parentheses (to restrict "
-        "calls, use disallowed_tools of the options, or a guard)"
-    )
 
 
 def _spec_to_wire(spec: AgentMCPServerSpec) -> Sequence[str | JSONObject]:

@@ -13,7 +13,7 @@ from pydantic import AliasChoices, Field, StringConstraints
 from claude_agent_py._base.checks import check_type
 from claude_agent_py._base.errors import ClaudeAgentError, OptionsError, OptionsWarning, ToolError
 from claude_agent_py._connection.live_changes import LiveChanges
-from claude_agent_py.agents.definition import AgentDefinition, describe_whole_tools
+from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.children.assignment import Brief, ChildReport, Priority, check_priority
 from claude_agent_py.children.child_run import ChildRun
@@ -30,6 +30,7 @@ from claude_agent_py.tasks.task import Task
 from claude_agent_py.tools.context import ToolContext, current_tool
 from claude_agent_py.tools.definition import Tool, tool
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.settings.rule_lists import describe_whole_tools
 
 REPORT_CHARS: Final = 4000
 """Default maximum length of the report to the parent's model."""
@@ -98,7 +99,7 @@ class ChildAgent:
                 OptionsWarning,
                 stacklevel=3,
             )
-        if wider := describe_whole_tools(self.definition):
+        if wider := describe_whole_tools(self.definition.tools or ()):
             warnings.warn(f"child agent {name!r}: {wider}", OptionsWarning, stacklevel=3)
         object.__setattr__(self, "id", name)
 

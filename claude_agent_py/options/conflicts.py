@@ -16,7 +16,7 @@ from claude_agent_py.options.delegation import (
     why_no_agent_tool,
 )
 from claude_agent_py.options.fields import OptionFields, is_any_given
-from claude_agent_py.wire.settings.rule_lists import tool_of
+from claude_agent_py.wire.settings.rule_lists import describe_whole_tools, tool_of
 
 HOME_VARIABLES: Final = frozenset({"HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR", "CLAUDE_SECURESTORAGE_CONFIG_DIR"})
 """The variables of a private home. The last one (measured with CLI 2.1.328) names the folder of the login."""
@@ -236,12 +236,8 @@ def _find_unknown_tools(options: OptionFields) -> Iterator[str]:
 
 
 def _find_whole_tools(options: OptionFields) -> Iterator[str]:
-    if not options.agents:
-        return
-    from claude_agent_py.agents.definition import describe_whole_tools
-
     for agent, definition in definitions(options).items():
-        if wider := describe_whole_tools(definition):
+        if wider := describe_whole_tools(definition.tools or ()):
             yield f"agents: {agent!r}: {wider}"
 
 

@@ -318,25 +318,7 @@ class TemporalEngine:
     async def prune(self, store: SessionStore | None, seconds: float, by: AnswerSource) -> int:
         latest = await self._server.find_time() - seconds
         old = [s.id async for s in self._list(find_in(*ENDED)) if s.updated_at <= latest]
-        return sum([await self._prune_session(session, store, latest) for session in old])
-
-    async def _prune_session(self, session: str, store: SessionStore | None, latest: float) -> bool:
-        """Delete a session, unless it got a command since it was listed, or another process has deleted it."""
-        client = await self._server.connect()
-        with UnlessMissing():
-            found = await client.get_workflow_handle(session).describe()
-            s = await read_session(found)
-            if s.state not in ENDED or s.updated_at > latest or has_unheard_command(found):
-                return False
-            if store is not None and implements(store, "delete"):
-                deleting: Any = store
-                for project in (EVENTS, PROJECT):
-                    await deleting.delete({"project_key": project, "session_id": s.conversation})
-            execution = ExecutionId(workflow_id=session)
-            request = DeleteWorkflowExecutionRequest(namespace=self._server.namespace, workflow_execution=execution)
-            await client.workflow_service.delete_workflow_execution(request)
-            return True
-        return False
+        return sum([await prune_session(self._server, session, store, latest) for session in old])
 
     @on_asyncio
     async def prune_events(self, seconds: float, session: str | None, by: AnswerSource) -> int:
@@ -381,6 +363,25 @@ class TemporalEngine:
 
     def make_worker(self, settings: FleetSettings, **given: Any) -> "_temporal.TemporalWorker":
         return _temporal.TemporalWorker(self._server, self, settings, **given)
+
+
+async def prune_session(server: TemporalService, session: str, store: SessionStore | None, latest: float) -> bool:
+    """Delete a session, unless it got a command since it was listed, or another process has deleted it."""
+    client = await server.connect()
+    with UnlessMissing():
+        found = await client.get_workflow_handle(session).describe()
+        s = await read_session(found)
+        if s.state not in ENDED or s.updated_at > latest or has_unheard_command(found):
+            return False
+        if store is not None and implements(store, "delete"):
+            deleting: Any = store
+            for project in (EVENTS, PROJECT):
+                await deleting.delete({"project_key": project, "session_id": s.conversation})
+        execution = ExecutionId(workflow_id=session)
+        request = DeleteWorkflowExecutionRequest(namespace=server.namespace, workflow_execution=execution)
+        await client.workflow_service.delete_workflow_execution(request)
+        return True
+    return False
 
 
 def count_prompts(commands: Iterable[tuple[str, Any]]) -> dict[str, int]:

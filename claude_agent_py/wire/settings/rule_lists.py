@@ -32,6 +32,21 @@ def survives_splitting(rule: str) -> bool:
     return split_rules(f"{rule},{rule}") == [rule, rule]  # twice, because an unclosed parenthesis hides what follows
 
 
+def describe_whole_tools(tools: Sequence[str]) -> str:
+    """Return a text about entries of an agent's `tools` that look like rules and give the whole tool; empty if none do.
+
+    Measured on CLI 2.1.332.
+    """
+    wider = [rule for rule in tools if "(" in rule and tool_of(rule) not in AGENT_TOOLS]
+    if not wider:
+        return ""
+    names = ", ".join(dict.fromkeys(map(tool_of, wider)))
+    return (
+        f"{', '.join(wider)} in tools gives it the whole {names}: the CLI ignores what is in parentheses (to restrict "
+        "calls, use disallowed_tools of the options, or a guard)"
+    )
+
+
 def check_rules_kept(settings: object, reply: Mapping[str, object], option: str) -> None:
     """Refuse settings with a rule to deny or ask that the CLI has left out, because it cannot read it.
 
