@@ -50,12 +50,15 @@ class Workers:
     ) -> None:
         """Run an async function as a worker of the session, in this scope. A failure ends the session."""
         assert self.is_live  # noqa: S101 - it is open
-        scope = anyio.CancelScope() if scope is None else scope
         spawn_detached(functools.partial(self._work, scope, function, *args), name=callback_name(function))
 
-    async def _work(self, scope: anyio.CancelScope, function: Callable[..., Awaitable[None]], *args: object) -> None:
+    async def _work(
+        self, scope: anyio.CancelScope | None, function: Callable[..., Awaitable[None]], *args: object
+    ) -> None:
         if not self.is_live:  # the session has just ended
             return
+        if scope is None:  # not made by `start`, which a callback of the event loop may call, outside of any task
+            scope = anyio.CancelScope()
         task = anyio.get_current_task().id
         self._scopes.add(scope)
         self._tasks.add(task)

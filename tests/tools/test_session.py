@@ -496,6 +496,37 @@ async def test_a_tool_in_its_thread_reports_without_waiting_for_the_event_loop(c
     assert [message["params"]["data"] for message in client.heard] == [[1]]
 
 
+@pytest.mark.each_backend
+@pytest.mark.parametrize("is_own_thread", [True, False])
+async def test_reports_of_a_thread_are_sent_while_the_event_loop_rests(is_own_thread: bool, connect: Connect) -> None:
+    began, may_report = threading.Event(), threading.Event()
+
+    @tool
+    def work(context: ToolContext) -> str:
+        def report() -> None:
+            for number in range(3):
+                context.log("warning", number)
+
+        began.set()
+        may_report.wait()
+        if is_own_thread:
+            thread = threading.Thread(target=report)
+            thread.start()
+            thread.join()
+        else:
+            report()
+        return "done"
+
+    client = await connect(ToolServer("calc", [work]))
+    call = client.start("tools/call", {"name": "work", "arguments": {}})
+    await anyio.to_thread.run_sync(began.wait)
+    await anyio.wait_all_tasks_blocked()
+    may_report.set()
+    with anyio.fail_after(10):
+        assert text_of((await client.cli.reply_to(call))["mcp_response"]["result"]) == "done"
+    assert [message["params"]["data"] for message in client.heard] == [0, 1, 2]
+
+
 @pytest.mark.parametrize("runs_in_thread", [True, False])
 async def test_a_report_that_is_no_json_is_an_error_of_the_tool(runs_in_thread: bool, connect: Connect) -> None:
     def plain(context: ToolContext) -> None:
