@@ -90,16 +90,31 @@ def _build_environment(model: ScriptedModel) -> dict[str, str]:
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a command, wait for it, and forward SIGTERM to it. Return its exit code."""
+    process: subprocess.Popen[bytes] | None = None
+    is_ended = False
+
+    def end(*_: object) -> None:
+        nonlocal is_ended
+        is_ended = True
+        if process is not None:
+            process.terminate()
+
+    before = signal.signal(signal.SIGTERM, end)  # before the program can be seen to run
     try:
-        process = subprocess.Popen(command, env=environment)
-    except OSError as error:
-        raise OptionsError(f"cannot start {command[0]}: {error.strerror or error}") from None
-    before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
-    try:
+        process = _start(command, environment)
+        if is_ended:
+            process.terminate()
         code = _wait(process)
     finally:
         signal.signal(signal.SIGTERM, before)
     return SIGNALLED - code if code < 0 else code
+
+
+def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(command, env=environment)
+    except OSError as error:
+        raise OptionsError(f"cannot start {command[0]}: {error.strerror or error}") from None
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
