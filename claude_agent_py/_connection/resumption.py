@@ -32,6 +32,8 @@ class Resumption:
         """The unfinished runs of the session's last process."""
         self.cut_off: list[RunState] = []
         """The runs that the end of this process cut off, which the next one continues."""
+        self.merged: dict[str, list[str]] = {}
+        """Prompts that the CLI sent to the model as one with another, by the uuid of that one, which alone it names."""
         self.was_withdrawn: bool = False
         """Whether the run of the interrupted turn was interrupted since, so that the next process leaves it."""
         self._has_gone_on = False
@@ -48,6 +50,7 @@ class Resumption:
     def follow(self, last: "Resumption") -> None:
         """Continue the session whose process has died."""
         self.carried = [run for run in last.cut_off if run.is_sealed]
+        self.merged = last.merged
         self.forgotten = last.forgotten
         self._leaves = last.leaves_turn
         self._has_gone_on = last._has_gone_on
@@ -79,6 +82,9 @@ class Resumption:
             if reported.has_answered:
                 logger.warning("the transcript of the session %s is gone: the conversation begins anew", session_id)
             return options.replace(session_id=session_id)
+        for prompt, known_as in (found or {}).items():
+            if prompt != known_as:
+                self.merged.setdefault(known_as, []).append(prompt)
         self._has_gone_on = self._has_gone_on or is_new or reported.tools is not None or bool(found)
         if found is None or not self._has_gone_on:
             return options
@@ -118,10 +124,13 @@ class Resumption:
         runs = list(self.carried)
         for run in runs:
             run.reopen()
+            run.merged_into.update(
+                into for into, merged in self.merged.items() if not run.waiting.keys().isdisjoint(merged)
+            )
         if self._session.options.resume_interrupted_turn:
             heir = RunState(self._session.options.limits.mailbox_bytes)
             heir.is_resumed = True
-            self._session.router.expect_resumed_turn(heir)
+            self._session.router.expect_resumed_turn(heir, self.merged)
             runs.insert(0, heir)
         return runs
 
@@ -180,8 +189,8 @@ class Resumption:
         return again, lost
 
 
-def _find_prompts(session_id: str, prompts: Sequence[str], config_dir: Path) -> frozenset[str] | None:
-    """Return which prompts are in the transcript of a session; None if there is no transcript."""
+def _find_prompts(session_id: str, prompts: Sequence[str], config_dir: Path) -> dict[str, str] | None:
+    """Return which prompts are in the transcript of a session, as the CLI knows them; None without a transcript."""
     from claude_agent_py.sessions import resuming  # few processes die
 
     try:

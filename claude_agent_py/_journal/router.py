@@ -13,7 +13,7 @@ A run ends with its own result, or (`until="idle"`) once no task is running and 
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from claude_agent_py._journal.open_runs import (
@@ -97,6 +97,8 @@ class TurnRouter:
         turn before the result of the turn, so none is dropped before the session is idle."""
         self._heir: OpenRun | None = None
         """The run of the turn that an earlier process left unfinished, until the CLI reports whether there is one."""
+        self._merged: Mapping[str, Sequence[str]] = {}
+        """Prompts that an earlier process sent to the model as one with another, by that one, which the CLI names."""
         self.begun_elsewhere: tuple[str, ...] = ()
         """The prompt that the CLI last started although this process did not send it."""
         self._resumed: TurnResumed | None = None
@@ -121,12 +123,16 @@ class TurnRouter:
         for prompt in prompts:
             self.add_prompt(run, prompt, now)
 
-    def expect_resumed_turn(self, run: OpenRun) -> None:
+    def expect_resumed_turn(self, run: OpenRun, merged: Mapping[str, Sequence[str]]) -> None:
         """Have an open run without prompts adopt the prompts of the turn that an earlier process left unfinished.
 
         The CLI does not announce them: its first `init` of that turn names them, and `idle` says that there is none.
+
+        Args:
+            run: The run.
+            merged: The prompts that were sent to the model as one with another, by the one that the CLI names.
         """
-        self._heir = run
+        self._heir, self._merged = run, merged
 
     def expect_no_resumed_turn(self) -> tuple[Verdict, ...]:
         """Note that the CLI has no turn to resume."""
@@ -191,6 +197,8 @@ class TurnRouter:
             self._audience = tuple(self.owner_of_prompt[prompt] for prompt in self._assumed)
             if not named and not self._audience:
                 self._audience = self.waiting_for_idle()
+        if self._merged:
+            named = [each for prompt in named for each in (*self._merged.get(prompt, ()), prompt)]
         # The first turn of a resumed session may be about a task that died with the last process. It names no prompts;
         # the interrupted turn follows it.
         if named and self._heir is not None:

@@ -2,6 +2,9 @@
 
 import os
 from collections.abc import Collection, Sequence
+from typing import Final
+
+import msgspec
 
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py.sessions.folders import AnyPath, find_session
@@ -46,23 +49,53 @@ def find_session_with(
     return None
 
 
-def find_prompts(session_id: str, prompts: Sequence[str], config_dir: AnyPath) -> frozenset[str]:
-    """Return which of these prompts are in the transcript of a session. Raises ClaudeAgentError if there is none."""
+def find_prompts(session_id: str, prompts: Sequence[str], config_dir: AnyPath) -> dict[str, str]:
+    """Return which of these prompts are in the transcript of a session, as `find_uuids` does.
+
+    Raises:
+        ClaudeAgentError: There is no transcript.
+    """
     path = find_session(session_id, None, config_dir)
     return find_uuids(take_snapshot(path, session_id), prompts)
 
 
-def find_uuids(transcript: Snapshot, uuids: Sequence[str]) -> frozenset[str]:
-    """Return which of these uuids of prompts are in a transcript; none if it cannot be read.
+def find_uuids(transcript: Snapshot, uuids: Sequence[str]) -> dict[str, str]:
+    """Return which of these uuids of prompts are in a transcript, each with the one by which the CLI knows it.
 
-    A prompt that the CLI took into a running turn is the `source_uuid` of an attachment.
+    That is its own, except for prompts that the CLI sent to the model as one: their entry has the uuid of the last. A
+    prompt that it took into a running turn is the `source_uuid` of an attachment. Empty if nothing can be read.
     """
     marks = [(uuid, f'uuid":"{uuid}"'.encode()) for uuid in uuids]
+    found: dict[str, str] = {}
     try:
-        lines = (line for _, line in transcript.forwards() if line is not None)
-        return frozenset(uuid for line in lines for uuid, mark in marks if mark in line)
+        for _, line in transcript.forwards():
+            if line is None:
+                continue
+            found.update((uuid, uuid) for uuid, mark in marks if mark in line)
+            if b'"mergedSendUuids":[' in line:
+                entry = _read_merged(line)
+                found.update((uuid, entry.uuid) for uuid in entry.merged_send_uuids if uuid in uuids)
     except OSError:
-        return frozenset()
+        return {}
+    return found
+
+
+class _Merged(msgspec.Struct, rename="camel", gc=False):
+    """The uuids of an entry that has several prompts."""
+
+    uuid: str = ""
+    merged_send_uuids: list[str] = []
+    """Those of the prompts before the last one (CLI 2.1.332)."""
+
+
+_decode_merged: Final = msgspec.json.Decoder(_Merged).decode
+
+
+def _read_merged(line: bytes) -> _Merged:
+    try:
+        return _decode_merged(line)
+    except msgspec.DecodeError:
+        return _Merged()
 
 
 def read_prompts(session: StoredSession, uuids: Collection[str]) -> dict[str, UserMessage]:

@@ -15,7 +15,7 @@ def router(*prompts: str) -> tuple[TurnRouter, OpenRun, OpenRun]:
     turns, heir, known = TurnRouter(frozenset, lambda task_id: True), OpenRun(), OpenRun()
     turns.open_run(heir, 0.0)
     turns.open_run(known, 0.0, prompts)
-    turns.expect_resumed_turn(heir)
+    turns.expect_resumed_turn(heir, {})
     return turns, heir, known
 
 

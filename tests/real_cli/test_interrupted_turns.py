@@ -27,7 +27,7 @@ from claude_agent_py import (
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.history import TaskHistory
 from claude_agent_py.journal import TaskFinished
-from claude_agent_py.messages import InitMessage, UserContent
+from claude_agent_py.messages import CommandLifecycleMessage, InitMessage, UserContent
 from claude_agent_py.observe import Timeline
 from claude_agent_py.sessions import MemoryStore, get_session, rename_session
 from claude_agent_py.tasks import EndedBy
@@ -353,6 +353,30 @@ class OwnClient(Client):
     @cached_property
     def notes(self) -> list[str]:
         return []
+
+
+async def test_prompts_that_the_cli_merged_go_on_as_one_after_a_reopening() -> None:
+    """The transcript has them as one entry, with the uuid of the last."""
+    gate = Gate()
+    async with ScriptedModel([Reply("First.", after=gate), slow(), "All three."], on_exhausted="fail") as model:
+        async with Client(model.options()) as client:
+            states = client.events()
+            runs = [client.query("Hello")]
+            await gate.wait_reached()
+            runs += [client.query(prompt) for prompt in ("Do it", "And that", "And more")]
+            with anyio.fail_after(240):
+                queued = 0
+                async for event in states:
+                    queued += isinstance(event, CommandLifecycleMessage) and event.state == "queued"
+                    if queued == 4:
+                        break
+                gate.open()
+                await on_disk(model, client, "$(seq 100)")
+                await died(client)
+                await client.reopen()
+                assert [(await run).text for run in runs] == ["First.", *["All three."] * 3]
+        last = str(model.requests_of("main")[-1].messages)
+        assert [last.count(prompt) for prompt in ("Hello", "Do it", "And that", "And more")] == [1] * 4
 
 
 @pytest.mark.long

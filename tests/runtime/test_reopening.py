@@ -114,6 +114,28 @@ async def test_a_run_whose_turn_the_next_process_does_not_resume_has_ended(start
     assert [frame["message"]["content"] for frame in second.received_like({"type": "user"})] == ["go on"]
 
 
+async def test_prompts_that_the_cli_had_on_disk_as_one_are_not_sent_again(start: Start, tmp_path: Path) -> None:
+    first = FakeCLI(steps.wait_for_prompt(), steps.wait_for_prompt(), frames.init(session_id=SESSION), DIES)
+    second = FakeCLI(steps.turn("next"))
+    with anyio.fail_after(60):
+        async with start(first, second) as client:
+            runs = [client.query("one"), client.query("two")]
+            for run in runs:
+                with pytest.raises(CLIExitError):
+                    await run
+            one, two = first.received_like({"type": "user"})
+            stored = Stored(tmp_path / "config", project=project_key_for_directory(tmp_path))
+            stored.user("one\ntwo", uuid=two["uuid"], mergedSendUuids=[one["uuid"]])
+            with stored.path.open("a") as transcript:
+                transcript.write('{"type":"user","mergedSendUuids":["half')
+            await client.reopen()
+            for run in runs:
+                with pytest.raises(CLIExitError, match="before it reported the result of the run"):
+                    await run
+            assert (await client.query("go on")).text == "next"
+    assert [frame["message"]["content"] for frame in second.received_like({"type": "user"})] == ["go on"]
+
+
 async def test_a_prompt_is_sent_again_if_the_transcript_has_gone(start: Start, tmp_path: Path) -> None:
     gate, session = Gate(), frames.init(session_id=SESSION)
     greeting = frames.initialize_response(session_state="running")
