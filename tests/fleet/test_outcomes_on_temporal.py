@@ -1,6 +1,7 @@
 """On Temporal, each prompt has one number and one outcome, whatever becomes of workers and of what the server keeps."""
 
 import signal
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from temporal_server import SharedServer, TemporalServer, start, temporal_server
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, StoreError
-from claude_agent_py.fleet import Directory, Fleet
+from claude_agent_py.fleet import Copy, Directory, Fleet
 from claude_agent_py.sessions import SessionKey, SQLiteStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, frames, steps
 
@@ -219,6 +220,35 @@ async def test_a_session_that_gets_a_prompt_while_others_are_deleted_stays(
             [left] = [session for session in sessions if session.id in {info.id for info in await fleet.list()}]
             assert (await left.result(2, timeout=PATIENCE)).text == "done"
             assert {event.run for event in await events_of(left)} == {1, 2}
+
+
+async def test_a_session_that_gets_a_prompt_before_it_is_deleted_keeps_its_workspace(
+    temporal_server: SharedServer, tmp_path: Path
+) -> None:
+    program = FakeCLI(steps.turn("done")).install(tmp_path / "cli")
+    given: dict[str, Any] = {"store": SQLiteStore(tmp_path / "store.db"), "lease": 1.0}
+    url = temporal_server.new_url()
+    fleet, deleting = Fleet(url, **given), Fleet(url, retention=5.0, **given)
+    async with fleet, deleting:
+        for each in (fleet, deleting):
+            each.agent("one", ClientOptions(cli_path=program), workspace=Copy())
+        session = await fleet.start("one", "hi")
+        async with fleet.worker(folder=tmp_path / "ws"):
+            await session.result(timeout=PATIENCE)
+            await until_state(session, "idle")
+        notes = Path((await session.info()).workspace or "") / "notes"
+        notes.write_text("of the first prompt")
+
+        async def is_old() -> bool:
+            return [info.updated_at < time.time() - 5 for info in await fleet.list(state="idle")] == [True]
+
+        await until(is_old, "it is listed as old")
+        assert await session.send("late") == 2  # no worker lives: what the server lists says nothing of it
+        async with deleting.worker(folder=tmp_path / "ws"):
+            await session.result(2, timeout=PATIENCE)
+            assert notes.exists()
+            await until(lambda: not notes.exists(), "it is deleted once it is old again")
+            assert await fleet.list() == []
 
 
 class Shaky(SQLiteStore):

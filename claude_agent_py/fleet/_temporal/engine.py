@@ -14,10 +14,8 @@ from typing import Any, Final
 from uuid import UUID, uuid5
 
 import anyio
-from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
 from temporalio.api.enums.v1 import PendingWorkflowTaskState
-from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
 from temporalio.common import (
     PinnedVersioningOverride,
     WorkerDeploymentVersion,
@@ -30,11 +28,11 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from claude_agent_py._base.bounded_dict import BoundedDict
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet import _temporal
-from claude_agent_py.fleet._events import PROJECT
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._state import ENDED, FleetQuestion, SessionRecord, list_retried, read_outcome
 from claude_agent_py.fleet._temporal.deltas import read_deltas
-from claude_agent_py.fleet._temporal.events import EVENTS, find_end, prune_logs, read_events
+from claude_agent_py.fleet._temporal.descriptions import CUT_OFF, has_unheard_command, prune_session, read_session
+from claude_agent_py.fleet._temporal.events import find_end, prune_logs, read_events
 from claude_agent_py.fleet._temporal.limits import Limit
 from claude_agent_py.fleet._temporal.server import TemporalService, UnlessMissing, on_asyncio
 from claude_agent_py.fleet._temporal.workflow import (
@@ -62,7 +60,7 @@ from claude_agent_py.fleet.records import (
     SessionState,
 )
 from claude_agent_py.permissions import AnswerSource
-from claude_agent_py.sessions import SessionStore, implements
+from claude_agent_py.sessions import SessionStore
 
 MAX_PROMPT: Final = 1_000_000
 """The longest prompt in bytes of JSON: the server refuses payloads of 2 MB."""
@@ -70,13 +68,6 @@ PAGE: Final = 1000
 """How many sessions the server lists at a time."""
 KNOWN: Final = 10_000
 """How many sessions a process remembers."""
-CUT_OFF: Final[Mapping[WorkflowExecutionStatus | None, str]] = {
-    WorkflowExecutionStatus.TERMINATED: "terminated",
-    WorkflowExecutionStatus.CANCELED: "cancelled",
-    WorkflowExecutionStatus.FAILED: "failed",
-    WorkflowExecutionStatus.TIMED_OUT: "timed out",
-}
-"""How a workflow ends before its session does. The session is cancelled then, whatever its memo and attributes say."""
 
 
 class TemporalEngine:
@@ -365,25 +356,6 @@ class TemporalEngine:
         return _temporal.TemporalWorker(self._server, self, settings, **given)
 
 
-async def prune_session(server: TemporalService, session: str, store: SessionStore | None, latest: float) -> bool:
-    """Delete a session, unless it got a command since it was listed, or another process has deleted it."""
-    client = await server.connect()
-    with UnlessMissing():
-        found = await client.get_workflow_handle(session).describe()
-        s = await read_session(found)
-        if s.state not in ENDED or s.updated_at > latest or has_unheard_command(found):
-            return False
-        if store is not None and implements(store, "delete"):
-            deleting: Any = store
-            for project in (EVENTS, PROJECT):
-                await deleting.delete({"project_key": project, "session_id": s.conversation})
-        execution = ExecutionId(workflow_id=session)
-        request = DeleteWorkflowExecutionRequest(namespace=server.namespace, workflow_execution=execution)
-        await client.workflow_service.delete_workflow_execution(request)
-        return True
-    return False
-
-
 def count_prompts(commands: Iterable[tuple[str, Any]]) -> dict[str, int]:
     """Return the numbers of prompts by key, also of those that no worker has seen, from the commands of a run."""
     number, known = 0, dict[str, int]()
@@ -413,12 +385,6 @@ def find_number(s: WorkflowSession, key: str) -> int | None:
     if key not in s.keys and s.state == "cancelled":
         raise FleetError(f"the session {s.id!r} was cancelled: {s.reason}", session_id=s.id)
     return s.keys.get(key)
-
-
-def has_unheard_command(found: WorkflowExecutionDescription) -> bool:
-    """Return whether a command may wait for a worker."""
-    is_running = found.status is WorkflowExecutionStatus.RUNNING
-    return is_running and found.raw_description.HasField("pending_workflow_task")
 
 
 def is_at_worker(found: WorkflowExecutionDescription) -> bool:
@@ -451,27 +417,6 @@ def quote(value: str) -> str:
     if "'" in value or "\\" in value:
         raise OptionsError("must have no quotation mark and no backslash", option="tenant")
     return f"'{value}'"
-
-
-async def read_session(found: WorkflowExecution) -> WorkflowSession:
-    """Return the state of a session in its memo. Raises FleetError."""
-    if MEMO not in found.raw_info.memo.fields:
-        failure = FleetError(f"a schedule has begun the session {found.id!r}, which no worker has seen yet")
-        failure.is_retryable = True
-        raise failure
-    try:
-        session = await found.memo_value(MEMO, type_hint=WorkflowSession)
-    except Exception as error:  # of a codec
-        raise FleetError(
-            f"what the server keeps of session {found.id!r} cannot be decoded: {type(error).__name__}; "
-            "this Fleet needs the codec of its workers",
-            session_id=found.id,
-        ) from error
-    if found.close_time is not None and found.status in CUT_OFF and session.state != "cancelled":
-        session.reason = f"its workflow ended: {CUT_OFF[found.status]}"
-        session.updated_at = found.close_time.timestamp()
-        session.cancel(session.updated_at)
-    return session
 
 
 def read_info(s: WorkflowSession) -> FleetSessionInfo:

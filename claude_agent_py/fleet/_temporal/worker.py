@@ -44,6 +44,7 @@ from claude_agent_py.fleet._events import NewDeltas, NewEvent
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._state import ENDED, ENDS, FleetPrompt, TurnResult, add_cost
 from claude_agent_py.fleet._temporal.deltas import DeltaLog
+from claude_agent_py.fleet._temporal.descriptions import prune_session
 from claude_agent_py.fleet._temporal.events import TurnEventLog
 from claude_agent_py.fleet._temporal.limits import FIND_GONE, GRANT, LIMITS, Limit, LimitWorkflow, Request, limit_id
 from claude_agent_py.fleet._temporal.server import RETRYABLE, TemporalService, on_asyncio
@@ -261,7 +262,9 @@ class TemporalWorker(Worker):
         latest = await self._server.find_time() - seconds
         for info in await self._engine.list_sessions(None, None, None, MAX_PRUNED):
             is_old = info.state in ENDED and info.updated_at < latest
-            if is_old and info.machine == self.machine:
+            if not is_old or info.machine != self.machine:
+                continue
+            if await prune_session(self._server, info.id, self._store, latest):  # otherwise it needs its workspace
                 folder = self._get_folder(info.id, info.cli_session_id)
                 await self._remove_workspace(folder, info.agent, info.version, info.id)
         await self._engine.prune(self._store, seconds, AnswerSource("", f"worker {self.id}"))
