@@ -471,6 +471,39 @@ async def test_a_schedule_goes_on_although_the_clock_was_set_back(hold: Hold) ->
 
 
 @on_asyncio
+@pytest.mark.parametrize("is_due", [True, False])
+async def test_a_worker_without_croniter_leaves_the_schedules_of_others_alone(
+    hold: Hold, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_due: bool
+) -> None:
+    held = hold(is_open=True)
+    held.fleet.schedule("yearly", "0 0 1 1 *", "one", "hi", tenant="clock")
+    async with held.fleet.worker():
+        pass
+    if is_due:
+        execute(held.fleet, "UPDATE fleet_schedules SET next_at = next_at - 366 * 86400")
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "croniter", None)
+        other = Fleet(held.url, store=MemoryStore(), poll=0.1, lease=0.6)
+        other.agent("one", held.options)
+        async with other, other.worker():
+            session = await other.start("one", "hi")
+            assert (await session.result(timeout=PATIENCE)).text == "ok"
+            [before] = await other.workers()
+
+            async def has_beaten() -> bool:
+                return [worker for worker in await other.workers() if worker.expires_at > before.expires_at + 0.6] != []
+
+            await until(has_beaten, "it sends heartbeats")
+    assert "cannot be kept" not in caplog.text
+    assert ("the schedule yearly cannot be followed here: schedule: schedules need croniter" in caplog.text) == is_due
+    async with held.fleet.worker():
+        if is_due:
+            await until(partial(held.fleet.list, tenant="clock"), "a worker with croniter starts the session")
+        else:
+            assert await held.fleet.list(tenant="clock") == []
+
+
+@on_asyncio
 async def test_a_prompt_that_killed_two_workers_runs_alone(hold: Hold) -> None:
     held = hold()
     suspect = await held.fleet.start("one", "hi", id="suspect")
