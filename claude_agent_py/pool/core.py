@@ -259,7 +259,8 @@ class PoolCore:
     ) -> None:
         """Start missing spares, a few at a time, replacing spares that no target needs any more."""
         missing = target.size - self._processes.count_available(request)
-        if 2 * missing <= target.size and self._is_pausing:
+        is_pausing = anyio.current_time() < self._handed_out_at + FIRST_ANSWER
+        if 2 * missing <= target.size and is_pausing:
             self.is_putting_off |= missing > 0 and self._processes.has_room
             return
         for _ in range(missing):
@@ -272,11 +273,6 @@ class PoolCore:
                 if not any(is_same(spare.made_for, wanted) for _, wanted in targets):
                     self._expire(spare)
                     break
-
-    @property
-    def _is_pausing(self) -> bool:
-        """Whether a session has just begun (`FIRST_ANSWER`)."""
-        return anyio.current_time() < self._handed_out_at + FIRST_ANSWER
 
     def _start(self, request: SessionRequest) -> None:
         assert self._workers is not None  # noqa: S101 - the callers have checked it
@@ -391,6 +387,6 @@ class PoolCore:
         delays = [target.not_before - now for target in self.targets if target.size and target.not_before > now]
         if self._processes.is_measured:
             delays.append(MEASURE_EVERY)
-        if self._is_pausing:
-            delays.append(self._handed_out_at + FIRST_ANSWER - now)
+        if self.is_putting_off:  # the pause may have ended since
+            delays.append(max(0.0, self._handed_out_at + FIRST_ANSWER - now))
         return min(delays, default=None)

@@ -1,5 +1,6 @@
 """Who gets which process of a pool, in which order, and what becomes of it afterwards."""
 
+import itertools
 import os
 import sys
 from collections.abc import Callable
@@ -85,6 +86,19 @@ async def test_ready_does_not_wait_for_spares_that_need_not_start(
             await pool.ready()
             async with pool.client():
                 await pool.ready()
+
+
+async def test_a_spare_is_replaced_although_its_pause_ends_between_two_looks_at_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, looks = anyio.current_time, itertools.count(1)
+    set_bound(monkeypatch, "FIRST_ANSWER", 1000.0)
+    set_bound(monkeypatch, "CHECK_EVERY", 1000.0)  # what is found then wakes the pool, too
+    async with Pool(Peers().options(), size=2, max_size=3) as pool:
+        await pool.ready()
+        monkeypatch.setattr(anyio, "current_time", lambda: real() + 400.0 * next(looks))
+        async with pool.client():
+            await until(pool, lambda stats: stats.spares == 2)
 
 
 async def test_runs() -> None:
