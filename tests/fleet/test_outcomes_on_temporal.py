@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from temporal_server import SharedServer, TemporalServer, start, temporal_server
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, StoreError
-from claude_agent_py.fleet import Copy, Directory, Fleet
+from claude_agent_py.fleet import Copy, Directory, Fleet, FleetSession
 from claude_agent_py.sessions import SessionKey, SQLiteStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, frames, steps
 
@@ -249,6 +250,36 @@ async def test_a_session_that_gets_a_prompt_before_it_is_deleted_keeps_its_works
             assert notes.exists()
             await until(lambda: not notes.exists(), "it is deleted once it is old again")
             assert await fleet.list() == []
+
+
+async def test_answers_stay_whole_after_pruning_although_later_prompts_never_ran(fleet: Fleet, tmp_path: Path) -> None:
+    program = FakeCLI(steps.turn("done" * 10_000)).install(tmp_path / "long")
+    fleet.agent("long", ClientOptions(cli_path=program), workspace=Directory(tmp_path))
+    session = await fleet.start("long", "hi")
+
+    async def is_at_a_worker() -> bool:
+        described = await (await connect(fleet)).get_workflow_handle(session.id).describe()
+        return [pending.state for pending in described.raw_description.pending_activities] == [2]  # started
+
+    async with fleet.worker(folder=tmp_path / "ws", sessions=1):
+        await session.result(timeout=PATIENCE)
+        await until_state(await fleet.start("slow", "hi"), "running")  # has the only slot
+        for number in (2, 3):
+            await fleet.prune_events(0, session_id=session.id)
+            assert await session.send("never") == number
+            await until(is_at_a_worker, "a worker has it, without room")
+            assert await session.interrupt()
+            await until(partial(is_told, session, (number, "cancelled")), "its end is told")
+    assert (await session.outcome(1)).text == "done" * 10_000  # which is only in the events
+    assert await ends_of(session) == [(1, "done"), (2, "cancelled"), (3, "cancelled")]
+
+
+async def is_told(session: FleetSession, end: tuple[int, str]) -> bool:
+    return end in await ends_of(session)
+
+
+async def ends_of(session: FleetSession) -> list[tuple[int, str]]:
+    return [(event.run, event.data["state"]) async for event in session.events() if "result" in event.data]
 
 
 class Shaky(SQLiteStore):

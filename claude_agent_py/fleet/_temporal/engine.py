@@ -314,7 +314,7 @@ class TemporalEngine:
     @on_asyncio
     async def prune_events(self, seconds: float, session: str | None, by: AnswerSource) -> int:
         found, latest = await self._select(session, find_in()), await self._server.find_time() - seconds
-        return sum([await prune_logs(self._settings.store, s.conversation, find_last_run(s), latest) for s in found])
+        return sum([await prune_logs(self._settings.store, s.conversation, latest) for s in found])
 
     @on_asyncio
     async def load_audit(self, after: int, session: str | None, actor: str | None) -> Sequence[FleetAuditEntry]:

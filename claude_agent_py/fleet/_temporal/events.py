@@ -114,7 +114,7 @@ async def read_events(
     return found[:limit]
 
 
-async def prune_logs(store: SessionStore, conversation: str, last_run: int, latest: float) -> int:
+async def prune_logs(store: SessionStore, conversation: str, latest: float) -> int:
     """Delete the events of prompts, except the ends, which have the results. Return how many were deleted.
 
     The last log keeps its events, because it may get more, and so do prompts that ended after a time.
@@ -127,9 +127,9 @@ async def prune_logs(store: SessionStore, conversation: str, last_run: int, late
     deleting: Any = store
     count = 0
     names = await deleting.list_subkeys({"project_key": EVENTS, "session_id": conversation})
-    for run in sorted(int(name.removeprefix("run-")) for name in names if name.startswith("run-")):
+    for run in sorted(int(name.removeprefix("run-")) for name in names if name.startswith("run-"))[:-1]:
         log = await read_log(store, "", conversation, run)
-        if log is None or run >= last_run or log.events[-1].at >= latest:
+        if log is None or log.events[-1].at >= latest:
             break
         kept = len([*takewhile(_is_end, reversed(log.events))]) or 1
         last = [{**fields, "base": log.end - kept} for fields in log.entries[-kept:]]
