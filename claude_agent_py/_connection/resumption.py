@@ -32,8 +32,8 @@ class Resumption:
         """The unfinished runs of the session's last process."""
         self.cut_off: list[RunState] = []
         """The runs that the end of this process cut off, which the next one continues."""
-        self.merged: dict[str, list[str]] = {}
-        """Prompts that the CLI sent to the model as one with another, by the uuid of that one, which alone it names."""
+        self.joined: dict[str, list[str]] = {}
+        """Prompts that joined the turn of another, by that one, which alone the CLI names when it resumes the turn."""
         self.was_withdrawn: bool = False
         """Whether the run of the interrupted turn was interrupted since, so that the next process leaves it."""
         self._has_gone_on = False
@@ -50,7 +50,7 @@ class Resumption:
     def follow(self, last: "Resumption") -> None:
         """Continue the session whose process has died."""
         self.carried = [run for run in last.cut_off if run.is_sealed]
-        self.merged = last.merged
+        self.joined = last.joined
         self.forgotten = last.forgotten
         self._leaves = last.leaves_turn
         self._has_gone_on = last._has_gone_on
@@ -82,9 +82,9 @@ class Resumption:
             if reported.has_answered:
                 logger.warning("the transcript of the session %s is gone: the conversation begins anew", session_id)
             return options.replace(session_id=session_id)
-        for prompt, known_as in (found or {}).items():
-            if prompt != known_as:
-                self.merged.setdefault(known_as, []).append(prompt)
+        for prompt, first in (found or {}).items():
+            if prompt != first:
+                self.joined.setdefault(first, []).append(prompt)
         self._has_gone_on = self._has_gone_on or is_new or reported.tools is not None or bool(found)
         if found is None or not self._has_gone_on:
             return options
@@ -124,13 +124,13 @@ class Resumption:
         runs = list(self.carried)
         for run in runs:
             run.reopen()
-            run.merged_into.update(
-                into for into, merged in self.merged.items() if not run.waiting.keys().isdisjoint(merged)
+            run.joined.update(
+                first for first, others in self.joined.items() if not run.waiting.keys().isdisjoint(others)
             )
         if self._session.options.resume_interrupted_turn:
             heir = RunState(self._session.options.limits.mailbox_bytes)
             heir.is_resumed = True
-            self._session.router.expect_resumed_turn(heir, self.merged)
+            self._session.router.expect_resumed_turn(heir, self.joined)
             runs.insert(0, heir)
         return runs
 
@@ -190,7 +190,7 @@ class Resumption:
 
 
 def _find_prompts(session_id: str, prompts: Sequence[str], config_dir: Path) -> dict[str, str] | None:
-    """Return which prompts are in the transcript of a session, as the CLI knows them; None without a transcript."""
+    """Return which prompts are in the transcript of a session, as `find_prompts` does; None if there is none."""
     from claude_agent_py.sessions import resuming  # few processes die
 
     try:

@@ -97,8 +97,8 @@ class TurnRouter:
         turn before the result of the turn, so none is dropped before the session is idle."""
         self._heir: OpenRun | None = None
         """The run of the turn that an earlier process left unfinished, until the CLI reports whether there is one."""
-        self._merged: Mapping[str, Sequence[str]] = {}
-        """Prompts that an earlier process sent to the model as one with another, by that one, which the CLI names."""
+        self._joined: Mapping[str, Sequence[str]] = {}
+        """Prompts that joined the turn of another in an earlier process, by that one, which the CLI names."""
         self.begun_elsewhere: tuple[str, ...] = ()
         """The prompt that the CLI last started although this process did not send it."""
         self._resumed: TurnResumed | None = None
@@ -123,16 +123,16 @@ class TurnRouter:
         for prompt in prompts:
             self.add_prompt(run, prompt, now)
 
-    def expect_resumed_turn(self, run: OpenRun, merged: Mapping[str, Sequence[str]]) -> None:
+    def expect_resumed_turn(self, run: OpenRun, joined: Mapping[str, Sequence[str]]) -> None:
         """Have an open run without prompts adopt the prompts of the turn that an earlier process left unfinished.
 
         The CLI does not announce them: its first `init` of that turn names them, and `idle` says that there is none.
 
         Args:
             run: The run.
-            merged: The prompts that were sent to the model as one with another, by the one that the CLI names.
+            joined: The prompts that joined the turn of another, by that one, which alone the CLI names.
         """
-        self._heir, self._merged = run, merged
+        self._heir, self._joined = run, joined
 
     def expect_no_resumed_turn(self) -> tuple[Verdict, ...]:
         """Note that the CLI has no turn to resume."""
@@ -197,8 +197,8 @@ class TurnRouter:
             self._audience = tuple(self.owner_of_prompt[prompt] for prompt in self._assumed)
             if not named and not self._audience:
                 self._audience = self.waiting_for_idle()
-        if self._merged:
-            named = [each for prompt in named for each in (*self._merged.get(prompt, ()), prompt)]
+        if self._joined:
+            named = [each for prompt in named for each in (*self._joined.get(prompt, ()), prompt)]
         # The first turn of a resumed session may be about a task that died with the last process. It names no prompts;
         # the interrupted turn follows it.
         if named and self._heir is not None:

@@ -60,42 +60,50 @@ def find_prompts(session_id: str, prompts: Sequence[str], config_dir: AnyPath) -
 
 
 def find_uuids(transcript: Snapshot, uuids: Sequence[str]) -> dict[str, str]:
-    """Return which of these uuids of prompts are in a transcript, each with the one by which the CLI knows it.
+    """Return which of these uuids of prompts are in a transcript, each with the prompt that its turn began with.
 
-    That is its own, except for prompts that the CLI sent to the model as one: their entry has the uuid of the last. A
-    prompt that it took into a running turn is the `source_uuid` of an attachment. Empty if nothing can be read.
+    That is mostly itself. Of prompts that the CLI sent to the model as one, it is the last one, whose uuid their entry
+    has. A prompt that it took into a running turn is the `source_uuid` of an attachment. Empty if nothing can be read.
     """
-    marks = [(uuid, f'uuid":"{uuid}"'.encode()) for uuid in uuids]
+    marks = [(uuid, f'"uuid":"{uuid}"'.encode(), f'"source_uuid":"{uuid}"'.encode()) for uuid in uuids]
     found: dict[str, str] = {}
+    begun = b""
+    """The line of the prompt that the turn began with."""
     try:
         for _, line in transcript.forwards():
             if line is None:
                 continue
-            found.update((uuid, uuid) for uuid, mark in marks if mark in line)
+            if b'"promptSource":' in line:
+                begun = line
             if b'"mergedSendUuids":[' in line:
-                entry = _read_merged(line)
+                entry = _read_prompt(line)
                 found.update((uuid, entry.uuid) for uuid in entry.merged_send_uuids if uuid in uuids)
+            for uuid, is_entry, is_source in marks:
+                if is_entry in line:
+                    found[uuid] = uuid
+                elif is_source in line:
+                    found[uuid] = _read_prompt(begun).uuid or uuid
     except OSError:
         return {}
     return found
 
 
-class _Merged(msgspec.Struct, rename="camel", gc=False):
-    """The uuids of an entry that has several prompts."""
+class _Prompt(msgspec.Struct, rename="camel", gc=False):
+    """The uuids of the entry of a prompt."""
 
     uuid: str = ""
     merged_send_uuids: list[str] = []
-    """Those of the prompts before the last one (CLI 2.1.332)."""
+    """Those of the prompts before it that are in the same entry (CLI 2.1.332)."""
 
 
-_decode_merged: Final = msgspec.json.Decoder(_Merged).decode
+_decode_prompt: Final = msgspec.json.Decoder(_Prompt).decode
 
 
-def _read_merged(line: bytes) -> _Merged:
+def _read_prompt(line: bytes) -> _Prompt:
     try:
-        return _decode_merged(line)
+        return _decode_prompt(line)
     except msgspec.DecodeError:
-        return _Merged()
+        return _Prompt()
 
 
 def read_prompts(session: StoredSession, uuids: Collection[str]) -> dict[str, UserMessage]:

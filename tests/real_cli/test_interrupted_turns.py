@@ -379,6 +379,30 @@ async def test_prompts_that_the_cli_merged_go_on_as_one_after_a_reopening() -> N
         assert [last.count(prompt) for prompt in ("Hello", "Do it", "And that", "And more")] == [1] * 4
 
 
+async def test_a_prompt_that_joined_a_turn_goes_on_with_it_after_a_reopening() -> None:
+    gate = Gate()
+    hello = Reply(tool_use("Bash", {"command": "true"}), after=gate)
+    async with ScriptedModel([hello, slow(), "Both."], on_exhausted="fail") as model:
+        async with Client(model.options()) as client:
+            states = client.events()
+            runs = [client.query("Do it")]
+            await gate.wait_reached()
+            runs.append(client.query("And that"))
+            with anyio.fail_after(240):
+                queued = 0
+                async for event in states:
+                    queued += isinstance(event, CommandLifecycleMessage) and event.state == "queued"
+                    if queued == 2:
+                        break
+                gate.open()
+                await on_disk(model, client, "$(seq 100)")
+                await died(client)
+                await client.reopen()
+                assert [(await run).text for run in runs] == ["Both.", "Both."]
+        last = str(model.requests_of("main")[-1].messages)
+        assert [last.count(prompt) for prompt in ("Do it", "And that")] == [1, 1]
+
+
 @pytest.mark.long
 async def test_a_run_that_is_being_read_continues_after_a_reopening() -> None:
     gate = Gate()

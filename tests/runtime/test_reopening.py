@@ -127,7 +127,7 @@ async def test_prompts_that_the_cli_had_on_disk_as_one_are_not_sent_again(start:
             stored = Stored(tmp_path / "config", project=project_key_for_directory(tmp_path))
             stored.user("one\ntwo", uuid=two["uuid"], mergedSendUuids=[one["uuid"]])
             with stored.path.open("a") as transcript:
-                transcript.write('{"type":"user","mergedSendUuids":["half')
+                transcript.write('{"type":"user","mergedSendUuids":["half\n')
             await client.reopen()
             for run in runs:
                 with pytest.raises(CLIExitError, match="before it reported the result of the run"):

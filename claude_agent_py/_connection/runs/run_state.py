@@ -38,9 +38,9 @@ class RunState(OpenRun):
         """The session that the run is in, which `reopen` replaces; None before the run has started."""
         self.sent: list[UserMessage] = []
         """The prompts, in the order sent."""
-        self.merged_into: set[str] = set()
-        """Prompts of other runs, or of this one, to which an earlier process added prompts of this one. The CLI names
-        only these in results."""
+        self.joined: set[str] = set()
+        """Prompts, mostly of other runs, whose turns prompts of this one joined in an earlier process. The CLI names
+        only these in the result of the resumed turn."""
         self.sent_at: dict[str, float] = {}
         """When they were sent, by the clock of the event loop, and by their uuids."""
         self.ended_at: float | None = None
@@ -105,7 +105,7 @@ class RunState(OpenRun):
     @property
     def own_result(self) -> ResultMessage | None:
         """The result that answers the last of the run's prompts, or None."""
-        prompts = {*self.prompts, *self.merged_into}
+        prompts = {*self.prompts, *self.joined}
         for result in reversed(self.results):
             if prompts.intersection(result.prompt_uuids):
                 return result
