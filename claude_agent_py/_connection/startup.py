@@ -248,8 +248,8 @@ class _Startup:
         if isinstance(managed, Mapping) and isinstance(sources := reply.get("sources"), list):
             kept = [each.get("settings") for each in sources if isinstance(each, dict) and each.get("source") == POLICY]
             if ignored := sorted(_find_ignored(managed, kept)):
-                logger.warning("managed_settings: the CLI ignores %s: they restrict nothing, or it cannot read them",
-                               ", ".join(ignored))  # fmt: skip
+                why = "they restrict nothing, or it cannot read them"
+                logger.warning("managed_settings: the CLI ignores %s: %s", ", ".join(ignored), why)
 
     async def check_hooks(self, info: InitializeReply) -> None:
         """Raise OptionsError unless the hooks are in force: they may guard tools."""

@@ -177,11 +177,8 @@ def find_warnings(options: OptionFields) -> Iterator[str]:
     yield from _find_unknown_tools(options)
     yield from _find_whole_tools(options)
     has_monitor = not isinstance(options.tools, list) or "Monitor" in options.tools
-    if (
-        "Bash" in options.tool_aliases
-        and has_monitor
-        and not {"Monitor"} & {*options.tool_aliases, *options.disallowed_tools}
-    ):
+    is_handled = "Monitor" in (*options.tool_aliases, *options.disallowed_tools)
+    if "Bash" in options.tool_aliases and has_monitor and not is_handled:
         yield "tool_aliases: Monitor also runs shell commands, but not through Bash: give it an alias, or disallow it"
     if options.delegation_guide and not guide_text(options):
         yield f"delegation_guide is left out: {why_no_agent_tool(options)}"

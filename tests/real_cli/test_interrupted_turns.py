@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import AsyncIterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -355,6 +356,14 @@ class OwnClient(Client):
         return []
 
 
+async def have_queued(events: AsyncIterable[object], count: int) -> None:
+    """Wait until the CLI has queued so many prompts."""
+    async for event in events:
+        count -= isinstance(event, CommandLifecycleMessage) and event.state == "queued"
+        if count == 0:
+            break
+
+
 async def test_prompts_that_the_cli_merged_go_on_as_one_after_a_reopening() -> None:
     """The transcript has them as one entry, with the uuid of the last."""
     gate = Gate()
@@ -365,11 +374,7 @@ async def test_prompts_that_the_cli_merged_go_on_as_one_after_a_reopening() -> N
             await gate.wait_reached()
             runs += [client.query(prompt) for prompt in ("Do it", "And that", "And more")]
             with anyio.fail_after(240):
-                queued = 0
-                async for event in states:
-                    queued += isinstance(event, CommandLifecycleMessage) and event.state == "queued"
-                    if queued == 4:
-                        break
+                await have_queued(states, 4)
                 gate.open()
                 await on_disk(model, client, "$(seq 100)")
                 await died(client)
@@ -389,11 +394,7 @@ async def test_a_prompt_that_joined_a_turn_goes_on_with_it_after_a_reopening() -
             await gate.wait_reached()
             runs.append(client.query("And that"))
             with anyio.fail_after(240):
-                queued = 0
-                async for event in states:
-                    queued += isinstance(event, CommandLifecycleMessage) and event.state == "queued"
-                    if queued == 2:
-                        break
+                await have_queued(states, 2)
                 gate.open()
                 await on_disk(model, client, "$(seq 100)")
                 await died(client)
