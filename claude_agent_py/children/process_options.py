@@ -138,9 +138,10 @@ def build_process_options(
 
 
 def _inherit_options(parent: ClientOptions) -> ClientOptions:
-    flags = {name: value for name, value in parent.extra_args.items() if name in RESTRICTING_FLAGS}
     given = {name: getattr(parent, name) for name in INHERITED if name in parent.model_fields_set}
-    return ClientOptions(**given, **({"extra_args": flags} if flags else {}))
+    flags = {name: value for name, value in parent.extra_args.items() if name in RESTRICTING_FLAGS}
+    options = ClientOptions(**given)
+    return options.replace(extra_args=flags) if flags else options
 
 
 def _apply_definition(name: str, definition: AgentDefinition, given: ClientOptions) -> dict[str, object]:

@@ -45,7 +45,8 @@ class FleetAgent:
         for name in OWN_OPTIONS:
             if getattr(self.options, name):
                 raise OptionsError("must not be set: the fleet sets it", option=name)
-        check_text(self.name, "name"), check_text(self.version, "version")
+        check_text(self.name, "name")
+        check_text(self.version, "version")
         if not self.name or not self.version:
             raise OptionsError("must not be empty", option="version" if self.name else "name")
         if self.until not in ("result", "idle"):

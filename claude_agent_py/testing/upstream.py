@@ -95,7 +95,7 @@ class Upstream:
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Follows no redirect: the other server would get the key."""
 
-    def redirect_request(self, *_: object) -> None:
+    def redirect_request(self, *_: object, **__: object) -> None:
         """Make no request."""
 
 
