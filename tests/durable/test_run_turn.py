@@ -216,6 +216,7 @@ async def test_a_command_that_the_cli_ran_itself_is_answered(tmp_path: Path) -> 
             assert len(model.requests) == requests
 
 
+@pytest.mark.long
 async def test_a_command_that_begins_another_conversation_fails(tmp_path: Path) -> None:
     with ScriptedModel() as model, session_in(tmp_path, model) as session:
         await session.turn("a question", str(uuid4()))

@@ -29,6 +29,10 @@ pytestmark = [
 PASSWORD = "correct-horse-battery-7"
 ABORTED = frames.result("", subtype="error_during_execution", terminal_reason="aborted_streaming")
 
+long_on_temporal = pytest.mark.parametrize(
+    "url", ["sqlite", pytest.param("temporal", marks=pytest.mark.long)], indirect=True
+)
+
 
 @pytest.fixture(params=["sqlite", "temporal"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
@@ -109,6 +113,7 @@ async def test_events_of_prompts_that_are_sent_again_follow_those_before(
             assert await session.retry() == 1
 
 
+@long_on_temporal
 async def test_a_session_is_interrupted_while_its_only_worker_drains(fleet: Fleet, tmp_path: Path) -> None:
     session = await fleet.start("slow", "take your time")
     async with fleet.worker(folder=tmp_path / "ws") as worker, anyio.create_task_group() as group:
@@ -123,6 +128,7 @@ async def test_a_session_is_interrupted_while_its_only_worker_drains(fleet: Flee
         assert (await session.outcome()).error == "InterruptedRunError"
 
 
+@long_on_temporal
 async def test_a_worker_that_drains_gets_a_limit_later(fleet: Fleet, tmp_path: Path) -> None:
     session = await fleet.start("slow", "take your time")
     async with fleet.worker(folder=tmp_path / "ws") as worker:
@@ -138,6 +144,7 @@ async def test_a_worker_that_drains_gets_a_limit_later(fleet: Fleet, tmp_path: P
             await worker.wait_drained()
 
 
+@long_on_temporal
 async def test_a_session_whose_cli_does_not_stop_is_cancelled(fleet: Fleet, tmp_path: Path) -> None:
     heard = steps.wait_for_request("interrupt"), steps.answer(), steps.wait_for_request("nothing")
     fake = FakeCLI(steps.wait_for_prompt(), frames.init(), *heard)
@@ -173,6 +180,7 @@ async def test_the_reason_of_a_failure_has_no_secrets(
     assert PASSWORD not in caplog.text
 
 
+@long_on_temporal
 async def test_tenants_have_limits_and_old_events_are_deleted(fleet: Fleet, tmp_path: Path) -> None:
     await fleet.tenant("acme", limit=1)
     sessions = [await fleet.start("quick", "hi", tenant="acme") for _ in range(3)]
@@ -192,6 +200,7 @@ async def test_tenants_have_limits_and_old_events_are_deleted(fleet: Fleet, tmp_
         assert [each.title for each in await fleet.list()] == ["hi"] * 3
 
 
+@long_on_temporal
 async def test_a_worker_tells_whether_it_is_ready(fleet: Fleet, tmp_path: Path) -> None:
     def get(path: str) -> tuple[int, str]:
         try:

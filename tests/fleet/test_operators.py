@@ -96,7 +96,9 @@ async def has_ended(fleet: Fleet, session: FleetSession) -> str:
     return str((await handle.describe()).status.name)
 
 
-@pytest.mark.parametrize("state", SCRIPTS)
+@pytest.mark.parametrize(
+    "state", ["waiting", *(pytest.param(each, marks=pytest.mark.long) for each in ("idle", "running", "queued"))]
+)
 async def test_a_session_ends_when_its_workflow_is_cancelled(fleet: Fleet, tmp_path: Path, state: str) -> None:
     session = await fleet.start(state, "first")
     async with fleet.worker(folder=tmp_path / "ws"):
@@ -115,7 +117,7 @@ async def test_a_session_ends_when_its_workflow_is_cancelled(fleet: Fleet, tmp_p
         assert ends[-2:] == [(1, "cancelled"), (2, "cancelled")]
 
 
-@pytest.mark.parametrize("retention", [None, 3600.0])
+@pytest.mark.parametrize("retention", [pytest.param(None, marks=pytest.mark.long), 3600.0])
 async def test_the_workflow_of_a_cancelled_session_can_be_cancelled(
     temporal_server: SharedServer, tmp_path: Path, retention: float | None
 ) -> None:
@@ -154,7 +156,9 @@ async def end_workflow(fleet: Fleet, session: FleetSession, how: str) -> None:
         await getattr(client.get_workflow_handle(session.id), how)()
 
 
-@pytest.mark.parametrize("how", ["terminate", "cancel", "fail"])
+@pytest.mark.parametrize(
+    "how", ["terminate", *(pytest.param(each, marks=pytest.mark.long) for each in ("cancel", "fail"))]
+)
 async def test_a_session_whose_workflow_has_ended_is_listed_as_cancelled_and_pruned(
     fleet: Fleet, tmp_path: Path, how: str
 ) -> None:
@@ -180,6 +184,7 @@ async def test_a_session_whose_workflow_has_ended_is_listed_as_cancelled_and_pru
     assert await fleet.store.load(key) is None
 
 
+@pytest.mark.long
 async def test_a_session_is_listed_once_although_an_operator_reset_its_workflow(fleet: Fleet, tmp_path: Path) -> None:
     from temporalio.api.common.v1 import WorkflowExecution
     from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
@@ -213,6 +218,7 @@ def impatient_server(tmp_path: Path) -> Iterator[TemporalServer]:
         server.end()
 
 
+@pytest.mark.long
 async def test_a_session_whose_events_are_being_written_ends_when_its_workflow_is_cancelled(
     impatient_server: TemporalServer, tmp_path: Path
 ) -> None:

@@ -77,7 +77,7 @@ async def test_a_prompt_gets_its_number_although_a_worker_died_with_the_workflow
         assert (await session.outcome(2)).state == "queued"
 
 
-@pytest.mark.parametrize("how", ["terminate", "cancel"])
+@pytest.mark.parametrize("how", ["terminate", pytest.param("cancel", marks=pytest.mark.long)])
 async def test_a_session_whose_workflow_an_operator_ends_is_cancelled(fleet: Fleet, tmp_path: Path, how: str) -> None:
     session = await fleet.start("one", "first", id="ended")
     client = await connect(fleet)
@@ -95,6 +95,7 @@ async def test_a_session_whose_workflow_an_operator_ends_is_cancelled(fleet: Fle
     assert not await session.cancel()
 
 
+@pytest.mark.long
 async def test_a_prompt_that_failed_has_failed_while_others_wait_for_a_worker(fleet: Fleet, tmp_path: Path) -> None:
     session = await fleet.start("slow", "first", timeout=0.1)
     async with fleet.worker(folder=tmp_path / "ws"):
@@ -158,6 +159,7 @@ async def test_a_prompt_that_no_worker_ran_has_an_event_of_its_end(fleet: Fleet,
     assert states == [(1, "failed"), (2, "running"), (2, "done"), (3, "running"), (3, "done")]
 
 
+@pytest.mark.long
 async def test_events_go_on_while_a_prompt_waits_for_a_worker(fleet: Fleet, tmp_path: Path) -> None:
     session = await fleet.start("one", "hi")
     async with fleet.worker(folder=tmp_path / "ws"):
@@ -192,6 +194,7 @@ class Slow(SQLiteStore):
         await super().delete(key)
 
 
+@pytest.mark.long
 async def test_a_session_that_gets_a_prompt_while_others_are_deleted_stays(
     temporal_server: SharedServer, tmp_path: Path
 ) -> None:
@@ -223,6 +226,7 @@ async def test_a_session_that_gets_a_prompt_while_others_are_deleted_stays(
             assert {event.run for event in await events_of(left)} == {1, 2}
 
 
+@pytest.mark.long
 async def test_a_session_that_gets_a_prompt_before_it_is_deleted_keeps_its_workspace(
     temporal_server: SharedServer, tmp_path: Path
 ) -> None:
@@ -249,7 +253,11 @@ async def test_a_session_that_gets_a_prompt_before_it_is_deleted_keeps_its_works
             await session.result(2, timeout=PATIENCE)
             assert notes.exists()
             await until(lambda: not notes.exists(), "it is deleted once it is old again")
-            assert await fleet.list() == []
+
+            async def is_empty() -> bool:
+                return await fleet.list() == []
+
+            await until(is_empty, "the server no longer lists it")
 
 
 async def test_answers_stay_whole_after_pruning_although_later_prompts_never_ran(fleet: Fleet, tmp_path: Path) -> None:
@@ -296,6 +304,7 @@ class Shaky(SQLiteStore):
         await super().append(key, entries, **more)
 
 
+@pytest.mark.long
 async def test_an_answer_is_not_lost_if_the_store_lacks_its_event(
     temporal_server: SharedServer, tmp_path: Path
 ) -> None:

@@ -930,12 +930,13 @@ def stop_here(given: HookInput, context: HookContext) -> Any:
 @pytest.mark.parametrize(
     ("calls", "options"),
     [
-        pytest.param(ECHO, {"max_turns": 1}, id="the limit of its turns"),
+        pytest.param(ECHO, {"max_turns": 1}, id="the limit of its turns", marks=pytest.mark.long),
         pytest.param(ECHO, {"hooks": {"PostToolUse": [HookMatcher("Bash", stop_here)]}}, id="a hook"),
         pytest.param(
             tool_use("StructuredOutput", {"x": 1}),
             {"output_format": {"type": "json_schema", "schema": {"type": "object", "required": ["x"]}}},
             id="its structured output",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             tool_use("Monitor", {"command": "echo one; sleep 1; exit 4", "description": "watch", "timeout_ms": 60_000}),
@@ -943,7 +944,12 @@ def stop_here(given: HookInput, context: HookContext) -> Any:
             id="with a monitor",
         ),
         pytest.param(tool_use("Agent", FOREGROUND), {}, id="with a shell of a subagent"),
-        pytest.param(tool_use("Skill", {"skill": "closely"}), {}, id="with a skill in a subagent of its own"),
+        pytest.param(
+            tool_use("Skill", {"skill": "closely"}),
+            {},
+            id="with a skill in a subagent of its own",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 async def test_the_end_of_a_turn_and_its_tasks_is_the_same_live_and_on_disk(

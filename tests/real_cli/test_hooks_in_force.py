@@ -123,8 +123,8 @@ async def test_switches_that_do_not_count_and_those_that_a_running_session_refus
     "options",
     [
         {"settings": {"permissions": {"deny": ["bash"]}}},
-        {"managed_settings": {"permissions": {"deny": "Bash"}}},
-        {"managed_settings": {"permissions": {"deny": ["Read", "Bash(rm"]}}},
+        pytest.param({"managed_settings": {"permissions": {"deny": "Bash"}}}, marks=pytest.mark.long),
+        pytest.param({"managed_settings": {"permissions": {"deny": ["Read", "Bash(rm"]}}}, marks=pytest.mark.long),
     ],
     ids=str,
 )

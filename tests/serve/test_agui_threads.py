@@ -151,6 +151,7 @@ def shape(messages: list[Any], *, without: tuple[str, ...] = ("activity",)) -> l
     return [(each.role, each.id) for each in messages if each.role not in without]
 
 
+@pytest.mark.long
 async def test_a_snapshot_has_what_was_streamed_here_from_the_file_and_for_those_who_lack_it() -> None:
     script = [
         Reply([thinking("Hm."), "Let me.", shell("echo one"), shell("echo two")]),

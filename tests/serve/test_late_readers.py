@@ -43,6 +43,7 @@ async def test_a_session_that_another_program_goes_on_with_has_no_gap() -> None:
     assert says(found) == ["One.", "Two.", "Three."]
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_what_a_process_left_open_ends_after_it_began() -> None:
     background = {"command": "sleep 61", "run_in_background": True, "description": "Wait"}
@@ -107,6 +108,7 @@ async def test_an_open_question_is_told_to_who_comes_after_the_log_forgot_it(tmp
         assert not [event for _, event in await see(session) if event["type"] == "question"]
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_the_to_do_list_goes_on_in_further_processes_and_another_server() -> None:
     def listed(found: list[Any]) -> list[Any]:

@@ -234,6 +234,7 @@ def test_a_turn_is_stopped(browser: Browser, tmp_path: Path) -> None:
         shows(browser, "Stopped.")
 
 
+@pytest.mark.long
 def test_an_error_of_the_api_is_shown_once_for_each_prompt_and_a_call_that_was_cut_off_says_so(
     browser: Browser,
 ) -> None:

@@ -483,6 +483,7 @@ def test_a_token_of_a_gateway_is_sent_as_such(tmp_path: Path, monkeypatch: pytes
     assert "of-a-gateway" not in (tmp_path / "c.json").read_text()
 
 
+@pytest.mark.long
 async def test_an_answer_that_looks_like_a_placeholder_or_a_home_is_replayed_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
