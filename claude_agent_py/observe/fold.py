@@ -36,6 +36,7 @@ from claude_agent_py._journal.facts import (
     TurnEnded,
     TurnStarted,
 )
+from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py._journal.views import MessageFold, View
 from claude_agent_py.observe.open_spans import (
     CALL_STATUSES,
@@ -43,10 +44,10 @@ from claude_agent_py.observe.open_spans import (
     MAX_SECRET_CHARS,
     OpenSpan,
     Texts,
-    add_usage,
     pick_larger,
 )
-from claude_agent_py.observe.spans import TASK_STATUSES, Span, SpanKind
+from claude_agent_py.observe.spans import TASK_STATUSES, Span, SpanKind, describe_usage
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.content import TextBlock, ThinkingBlock, text_of
 from claude_agent_py.wire.messages.tasks import AGENT_TYPES, CHILD_AGENT
 from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
@@ -72,7 +73,8 @@ class SpanFold(View):
     Args:
         on_end: Called with each span as it ends. `finish` reports the spans that are still open.
         max_chars: The limit for each text of a span, in characters; 0 keeps no text.
-        on_count: Called if the outcome of a task is corrected after its span has ended.
+        on_correction: Called if the outcome of a task is corrected after its span has ended, with the fact and the
+            attributes of the span that describe the end.
         secrets: What is hidden in texts, with what is shown instead; by default the secrets of this program's
             environment. `claude_agent_py.options.find_secrets` finds those of a session.
     """
@@ -82,7 +84,7 @@ class SpanFold(View):
         on_end: Callable[[Span], object],
         *,
         max_chars: int = MAX_CHARS,
-        on_count: Callable[[TaskFinished | TaskRevised], object] = lambda fact: None,
+        on_correction: Callable[[TaskFinished | TaskRevised, JSONObject], object] = lambda fact, attributes: None,
         secrets: Mapping[str, str] | None = None,
     ) -> None:
         self.session_id: str = ""
@@ -107,7 +109,7 @@ class SpanFold(View):
         self._span_ids: BoundedDict[str, int] = BoundedDict(_MAX_IDS)
         """How often the id of each reported span was used."""
         self._on_end = on_end
-        self._on_count = on_count
+        self._on_correction = on_correction
         self._drops = Drops("the view of the spans of a session")
 
     def open(self, span_id: str | None) -> Span | None:
@@ -389,17 +391,26 @@ class SpanFold(View):
     def _on_task_finished(self, fact: TaskFinished | TaskRevised, at: float) -> None:
         task, outcome = self._tasks.pop(fact.task_id, None), fact.outcome
         if task is None:
-            self._on_count(fact)
+            self._on_correction(fact, self._describe_end(outcome))
             return
         self._end_model(fact.task_id)
         self._conversations.pop(fact.task_id, None)
         task.end = task.end or at  # the change of the status has the exact end
         task.status = TASK_STATUSES.get(outcome.status, "running")
-        add_usage(task, outcome)
-        task.attributes["output"] = self._texts.shorten(outcome.summary)
+        task.attributes |= self._describe_end(outcome)
+        if outcome.usage is not None and outcome.usage.cost_usd is not None:
+            task.cost_usd = outcome.usage.cost_usd
         if at != task.end:
             task.attributes["notified_at"] = at
         self._report(task)
+
+    def _describe_end(self, outcome: TaskOutcome) -> JSONObject:
+        """Return the attributes of a task's span about its end. One without a value replaces an earlier one."""
+        return {
+            "output": self._texts.shorten(outcome.summary),
+            "error": self._texts.shorten(outcome.failure_reason),
+            **describe_usage(outcome),
+        }
 
     # Requests of the CLI, and hooks
 

@@ -9,8 +9,7 @@ import msgspec
 
 from claude_agent_py._base.redaction import find_secrets, hide_secrets, hide_values, without_secrets
 from claude_agent_py._journal.facts import MAIN, Tokens, ToolCallStatus
-from claude_agent_py._journal.tasks.outcome import TaskOutcome
-from claude_agent_py.observe.spans import Span, SpanKind, SpanStatus, describe_usage
+from claude_agent_py.observe.spans import Span, SpanKind, SpanStatus, only_known
 from claude_agent_py.wire.base import JSONObject
 
 NAME_CHARS: Final = 80
@@ -47,7 +46,7 @@ class OpenSpan(msgspec.Struct):
         """Return a snapshot."""
         fields = msgspec.structs.asdict(self)
         fields["name"] = self.name[:MAX_NAME_CHARS]
-        fields["attributes"] = {key: value for key, value in self.attributes.items() if value not in (None, "")}
+        fields["attributes"] = only_known(self.attributes)
         if self.end is not None:
             fields["end"] = None if self.status == "running" else max(self.start, self.end)
         return Span(**fields)
@@ -103,11 +102,3 @@ def pick_larger(one: Tokens | None, other: Tokens | None) -> Tokens | None:
     if one is None or other is None:
         return one or other
     return other if other.total >= one.total else one
-
-
-def add_usage(span: OpenSpan, outcome: TaskOutcome) -> None:
-    """Add the usage of a task to its span."""
-    span.attributes.pop("uncounted_tokens", None)  # they may be counted by now
-    span.attributes |= describe_usage(outcome)
-    if outcome.usage is not None and outcome.usage.cost_usd is not None:
-        span.cost_usd = outcome.usage.cost_usd

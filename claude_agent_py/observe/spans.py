@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -186,6 +186,8 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
             self.failures -= old.status in _FAILED
             self.failed = [span for span in self.failed if span is not old]
             self._add_failure(new)
+        if new.kind == "child" and new.cost_usd != old.cost_usd:
+            self.cost_usd = (self.cost_usd or 0.0) - (old.cost_usd or 0.0) + (new.cost_usd or 0.0)
         self.add_task(new)
 
     def _add_time(self, span: Span) -> None:
@@ -233,14 +235,17 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
 
 
 def describe_usage(outcome: TaskOutcome) -> JSONObject:
-    """Return the attributes of a task's span about its usage."""
-    usage = outcome.usage
+    """Return the attributes of a task's span about its usage. Counts that are 0 or unknown are None."""
     names = ("tool_uses", "total_tokens", "uncounted_tokens")
-    known = {} if usage is None else {name: getattr(usage, name) for name in names}
-    found: JSONObject = {key: count for key, value in known.items() if (count := read_count(value))}
+    found: JSONObject = {name: read_count(getattr(outcome.usage, name, None)) or None for name in names}
     if outcome.models:
         found["models"] = {model: msgspec.structs.asdict(spent) for model, spent in outcome.models.items()}
     return found
+
+
+def only_known(attributes: Mapping[str, Any]) -> JSONObject:
+    """Return the attributes that have a value."""
+    return {key: value for key, value in attributes.items() if value not in (None, "")}
 
 
 MAX_SPANS: Final = 50_000
@@ -267,7 +272,7 @@ class SpanLog:
         if len(self._spans) > self._max:
             self._thin_out()
 
-    def revise(self, fact: TaskFinished | TaskRevised) -> None:
+    def revise(self, fact: TaskFinished | TaskRevised, attributes: Mapping[str, Any]) -> None:
         """Correct the span of a task that was added before its usage had been counted, or its end reported."""
         usage, status = fact.outcome.usage, TASK_STATUSES.get(fact.outcome.status)
         for index in range(len(self._spans) - 1, -1, -1):
@@ -277,7 +282,7 @@ class SpanLog:
                     span,
                     status=status or span.status,
                     cost_usd=span.cost_usd if usage is None else usage.cost_usd,
-                    attributes={**span.attributes, **describe_usage(fact.outcome)},
+                    attributes=only_known({**span.attributes, **attributes}),
                 )
                 self.summary.revise(span, revised)
                 return

@@ -204,7 +204,7 @@ class Timeline:
     ) -> Self:
         """Create a timeline from the facts of one session, in their order: from a journal, or decoded from JSON."""
         log = SpanLog(max_spans)
-        spans = SpanFold(log.add, max_chars=max_chars, on_count=log.revise, secrets=secrets)
+        spans = SpanFold(log.add, max_chars=max_chars, on_correction=log.revise, secrets=secrets)
         spans.add(facts)
         spans.finish()
         return cls(log, title=title, source=source)

@@ -31,7 +31,7 @@ class Watch:
         self._session = session
         secrets = session.find_secrets()
         self._log = SpanLog(max_spans)
-        self._fold = SpanFold(self._log.add, max_chars=max_chars, on_count=self._log.revise, secrets=secrets)
+        self._fold = SpanFold(self._log.add, max_chars=max_chars, on_correction=self._log.revise, secrets=secrets)
         session.observe(self._fold)
 
     @property

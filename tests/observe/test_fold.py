@@ -26,10 +26,11 @@ from claude_agent_py.journal import (
     TaskReopened,
     TaskStarted,
     TurnStarted,
+    decode_fact,
     read_recording,
 )
 from claude_agent_py.messages import InitMessage, UserContent, UserMessage
-from claude_agent_py.observe import Span, SpanFold, SpanLog, Timeline
+from claude_agent_py.observe import Span, SpanFold, SpanLog, Summary, Timeline
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
@@ -119,7 +120,7 @@ def times_of(name: str) -> Iterator[tuple[float, float]]:
 def test_every_recording_has_the_same_spans_live() -> None:
     for name in recordings.names():
         log = SpanLog()
-        live_journal(name, SpanFold(log.add, on_count=log.revise))
+        live_journal(name, SpanFold(log.add, on_correction=log.revise))
         assert log.spans == spans_of(name), name
 
 
@@ -352,6 +353,31 @@ def test_a_child_agent_is_a_span_of_its_own_kind() -> None:
         fold.feed(decode(json.dumps(frame).encode()))
     fold.finish()
     assert [(span.kind, span.status) for span in spans if span.id.startswith("c1")] == [("child", "ok")]
+
+
+def test_a_corrected_outcome_replaces_all_that_the_span_of_the_task_tells() -> None:
+    def end(**usage: float) -> dict[str, Any]:
+        used = {"total_tokens": 220, "tool_uses": 1, "duration_ms": 5} | usage
+        return {"task_id": "c1", "evidence": "process_exit", "usage": used}
+
+    guessed = end(uncounted_tokens=9) | {"status": "failed", "failure_reason": "it died", "summary": "half"}
+    reported = end(cost_usd=0.25) | {"status": "completed", "evidence": "notification", "summary": "whole"}
+    about: dict[str, Any] = {"task_id": "c1", "id": "c1", "agent": "", "at": 5.0}
+    facts: list[dict[str, Any]] = [
+        {"fact": "task_started", "type": "child_agent"},
+        {"fact": "task_finished", "outcome": guessed},
+        {"fact": "task_revised", "old": guessed, "outcome": reported},
+    ]
+
+    def fold(*facts: dict[str, Any]) -> tuple[Span, Summary]:
+        numbered = [about | {"number": number} | fact for number, fact in enumerate(facts, 1)]
+        timeline = Timeline.from_facts([decode_fact(json.dumps(fact).encode()) for fact in numbered])
+        return timeline.spans[0], timeline.summary
+
+    span, summary = fold(*facts)
+    assert span == fold(facts[0], facts[1] | {"outcome": reported})[0]
+    assert "uncounted_tokens" in fold(*facts[:2])[0].attributes
+    assert (summary.cost_usd, summary.failed) == (0.25, [])
 
 
 def test_a_secret_at_the_limit_of_a_text_is_hidden_wherever_it_is_cut() -> None:
