@@ -162,7 +162,7 @@ async def the_messages_of_a_subagent_belong_to_its_task(one: Tasks) -> None:
 
 async def a_resumed_subagent_has_the_usage_of_each_run(one: Tasks) -> None:
     def resume(request: RecordedRequest) -> Any:
-        to = named(one.client, "costs").id
+        [to] = re.findall(r"agentId: (\w+)", str(request.tool_results))
         return tool_use("SendMessage", {"to": to, "message": "more", "summary": "more"})
 
     await one.ask(agent("costs", "COSTS", run_in_background=False), resume)
