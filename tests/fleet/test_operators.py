@@ -249,6 +249,7 @@ async def test_a_session_whose_events_are_being_written_ends_when_its_workflow_i
         assert ends == [(1, "failed"), (2, "cancelled")]
 
 
+@pytest.mark.long
 async def test_a_session_is_shown_by_a_command_without_the_store(
     temporal_server: SharedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,6 +56,7 @@ def impatient_server(tmp_path: Path) -> Iterator[TemporalServer]:
         server.end()
 
 
+@pytest.mark.long
 async def test_a_prompt_gets_its_number_although_a_worker_died_with_the_workflow(
     impatient_server: TemporalServer,
 ) -> None:
@@ -149,6 +150,7 @@ async def test_all_prompts_of_a_cancelled_session_have_an_outcome_and_an_event(f
     assert [(event.run, event.data["state"]) for event in events] == [(n, "cancelled") for n in range(1, 26)]
 
 
+@pytest.mark.long
 async def test_a_prompt_that_no_worker_ran_has_an_event_of_its_end(fleet: Fleet, tmp_path: Path) -> None:
     session = await fleet.start("one", "1", timeout=1e-9)
     async with fleet.worker(folder=tmp_path / "ws"):
@@ -260,6 +262,7 @@ async def test_a_session_that_gets_a_prompt_before_it_is_deleted_keeps_its_works
             await until(is_empty, "the server no longer lists it")
 
 
+@pytest.mark.long
 async def test_answers_stay_whole_after_pruning_although_later_prompts_never_ran(fleet: Fleet, tmp_path: Path) -> None:
     program = FakeCLI(steps.turn("done" * 10_000)).install(tmp_path / "long")
     fleet.agent("long", ClientOptions(cli_path=program), workspace=Directory(tmp_path))
@@ -323,6 +326,7 @@ async def test_an_answer_is_not_lost_if_the_store_lacks_its_event(
         assert "0123456789abcdef" not in str(noted)
 
 
+@pytest.mark.long
 async def test_a_session_that_an_operator_moves_has_its_new_version(
     temporal_server: SharedServer, tmp_path: Path
 ) -> None:

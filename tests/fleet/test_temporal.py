@@ -459,7 +459,7 @@ async def test_a_worker_that_is_cancelled_ends(tmp_path: Path, temporal: str) ->
         assert scope.cancelled_caught
 
 
-@pytest.mark.parametrize("how", ["scope", "task twice"])
+@pytest.mark.parametrize("how", ["scope", pytest.param("task twice", marks=pytest.mark.long)])
 async def test_a_worker_that_is_cancelled_at_any_moment_of_its_start_ends(
     tmp_path: Path, temporal: str, how: How
 ) -> None:
