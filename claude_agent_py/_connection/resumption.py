@@ -8,9 +8,11 @@ import sys
 import warnings
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.lazy_names import LazyModule
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._connection.runs.run_state import NEVER_AWAITED, RunState
@@ -20,6 +22,11 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
+if TYPE_CHECKING:
+    from claude_agent_py.sessions import resuming
+else:  # few processes die
+    resuming = LazyModule("claude_agent_py.sessions.resuming")
+
 
 class Resumption:
     """The work that earlier processes of a session left unfinished."""
@@ -28,10 +35,10 @@ class Resumption:
         self._session = session
         self.run: RunState | None = None
         """The run of the interrupted turn, once the CLI has resumed it."""
-        self.carried: list[RunState] = []
-        """The unfinished runs of the session's last process."""
-        self.cut_off: list[RunState] = []
-        """The runs that the end of this process cut off, which the next one continues."""
+        self.carried: dict[RunState, bool] = {}
+        """The runs of the session's last process that are not continued yet, and whether they were in its turn."""
+        self.cut_off: dict[RunState, bool] = {}
+        """The same for the runs that the end of this process cut off, which the next one continues."""
         self.joined: dict[str, list[str]] = {}
         """Prompts that joined the turn of another, by that one, which alone the CLI names when it resumes the turn."""
         self.was_withdrawn: bool = False
@@ -49,22 +56,27 @@ class Resumption:
 
     def follow(self, last: "Resumption") -> None:
         """Continue the session whose process has died."""
-        self.carried = [run for run in last.cut_off if run.is_sealed]
+        self.carried = {run: was_in_turn for run, was_in_turn in last.cut_off.items() if run.is_sealed}
         self.joined = last.joined
         self.forgotten = last.forgotten
         self._leaves = last.leaves_turn
         self._has_gone_on = last._has_gone_on
 
-    def withdraw(self, run: RunState) -> bool:
-        """Drop a run that the end of a process has cut off. Return False if no process is to continue it."""
+    def cut(self, run: RunState, *, was_in_turn: bool) -> None:
+        """Note a run that the end of the process has cut off, and whether the CLI was working on it."""
+        self.cut_off[run] = was_in_turn or self.carried.get(run, False)
+
+    def withdraw(self, run: RunState) -> bool | None:
+        """Drop a run that waits for the next process, and return whether the turn that it was in may go on there.
+
+        None if the run does not wait for one.
+        """
         for runs in (self.cut_off, self.carried):
-            if run in runs:
-                runs.remove(run)
-                has_turn = run.has_begun and bool(run.waiting)
-                run.waiting.clear()
-                self.was_withdrawn = self.was_withdrawn or has_turn
-                return True
-        return False
+            was_in_turn = runs.pop(run, None)
+            if was_in_turn is not None:
+                self.was_withdrawn = self.was_withdrawn or was_in_turn
+                return was_in_turn
+        return None
 
     async def prepare_next(self, options: ClientOptions[Output], config_dir: Path) -> ClientOptions[Output]:
         """Return the options of the next process, given those in effect, because this one died.
@@ -81,6 +93,8 @@ class Resumption:
         if found is None and is_new:
             if reported.has_answered:
                 logger.warning("the transcript of the session %s is gone: the conversation begins anew", session_id)
+            with contextlib.suppress(ClaudeAgentError, OSError):  # if it stays, the CLI says so
+                await run_file_work(resuming.remove_begun, session_id, config_dir)
             return options.replace(session_id=session_id)
         for prompt, first in (found or {}).items():
             if prompt != first:
@@ -155,6 +169,9 @@ class Resumption:
             self.run = run
             # `Startup` reads their texts from the transcript later.
             run.sent += [UserMessage(message=UserContent(role="user", content=""), uuid=p) for p in event.adopted]
+            if self.was_withdrawn:  # since the CLI was told to resume the turn
+                self.was_withdrawn = False
+                self._session.post("interrupt")
         else:
             run.finish()
         self._is_known.set()
@@ -178,7 +195,8 @@ class Resumption:
         # What waited in the queue of the CLI died with it (2.1.328): only the interrupted turn goes on.
         again: list[UserMessage] = []
         lost: list[RunState] = []
-        for run in self.carried if self._prompts is not None else ():
+        carried, self.carried = self.carried, {}
+        for run in carried if self._prompts is not None else ():
             left = [prompt for prompt in run.unanswered if prompt.uuid not in (self._prompts or ())]
             if run.is_over:
                 continue
@@ -190,9 +208,7 @@ class Resumption:
 
 
 def _find_prompts(session_id: str, prompts: Sequence[str], config_dir: Path) -> dict[str, str] | None:
-    """Return which prompts are in the transcript of a session, as `find_prompts` does; None if there is none."""
-    from claude_agent_py.sessions import resuming  # few processes die
-
+    """Return which prompts are in the transcript of a session, as `find_prompts` does; None if it has no message."""
     try:
         return resuming.find_prompts(session_id, prompts, config_dir)
     except ClaudeAgentError:

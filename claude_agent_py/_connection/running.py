@@ -113,16 +113,23 @@ class Runs:
             ):
                 prompt = prompt.replace(client_composed=True)  # the CLI would read `@files` without asking the guard
             self.write(prompt)
-        except LocalProtocolError:
-            raise self._session.error_now from None
         except (ValueError, TypeError) as error:
             raise OptionsError(f"must be JSON: {error}", option="prompt") from error
         run.sent.append(prompt)
         run.sent_at[prompt.uuid] = self._session.now()
 
     def write(self, prompt: UserMessage) -> None:
-        """Send a prompt of a run, and tell the store, the turns and the journal. Raises like `Engine.send_prompt`."""
-        self._session.engine.send_prompt(prompt)
+        """Send a prompt of a run, and tell the store, the turns and the journal.
+
+        Raises:
+            ValueError, TypeError: The prompt is not JSON.
+            ConnectionClosedError: The session is not open.
+            CLIExitError: The CLI has ended.
+        """
+        try:
+            self._session.engine.send_prompt(prompt)
+        except LocalProtocolError:
+            raise self._session.error_now from None
         if self._session.store_sync is not None:
             self._session.store_sync.note_prompt(prompt.uuid)
         self._session.router.turns.note_sent(prompt.uuid, SentPrompt(prompt, self._session.intake.clock()))
@@ -134,6 +141,22 @@ class Runs:
         if run.sending is not None:
             run.sending.cancel()
         self._act(self._session.router.seal_run(run, self._session.now()))
+
+    def withdraw(self, run: RunState) -> bool | None:
+        """End a run that the next process would continue, or has yet to, and return whether it was queued.
+
+        None if it does not wait for one.
+        """
+        router = self._session.router
+        goes_on = run in router.turn_runs and not run.is_over
+        was_in_turn = None if goes_on else self._resumption.withdraw(run)
+        if was_in_turn is None:
+            return None
+        is_queued = bool(run.waiting) and not was_in_turn
+        run.failure, run.was_interrupted = None, not is_queued
+        router.drop_run(run)
+        run.finish()
+        return is_queued
 
     def fail(self, run: RunState, failure: Callable[[], BaseException]) -> None:
         """End a run with an error, for example because its iterable of prompts failed."""
@@ -159,7 +182,7 @@ class Runs:
         elif end.reason == "closed":
             failure = lambda: self._session.error  # noqa: E731
             run.ended_at = self._session.intake.clock()
-            self._resumption.cut_off.append(run)
+            self._resumption.cut(run, was_in_turn=end.was_in_turn)
         # The CLI starts the first turn, and reports its tools, when its MCP servers have connected or are too late.
         is_unbegun = end.kind == "first_message" or (end.reason == "timeout" and self._session.reported.tools is None)
         if is_unbegun and self._session.is_open:
@@ -216,6 +239,8 @@ class Runs:
         Everything is sent now, without waiting for replies: an interrupt names no prompt, so it must precede the next
         prompt.
         """
+        if not was_in_turn:
+            self._resumption.withdraw(run)  # the CLI may be about to resume its turn
         for prompt in run.prompts:
             self._session.post("cancel_async_message", message_uuid=prompt)
         if was_in_turn and not self._session.router.turn_runs:

@@ -49,7 +49,7 @@ class RunEnded(Struct, frozen=True):
     """The limit that expired, if that is the reason."""
     limit: float | None = None
     was_in_turn: bool = False
-    """Whether the CLI was working on one of its prompts when the limit expired."""
+    """Whether the CLI was working on one of its prompts when the limit expired, or when the process ended."""
     late_tasks: frozenset[str] = frozenset()
     """The tasks that were running when `RunLimits.idle` expired."""
 

@@ -173,7 +173,7 @@ class TurnRouter:
 
     def close(self) -> tuple[RunEnded, ...]:
         """End every run: the connection is gone."""
-        ends = tuple(RunEnded(run, "closed") for run in self._runs)
+        ends = tuple(RunEnded(run, "closed", was_in_turn=run in self.turn_runs) for run in self._runs)
         self._runs.clear()
         self.owner_of_prompt.clear()
         self._heir = None

@@ -7,11 +7,11 @@ from typing import Final
 import msgspec
 
 from claude_agent_py._base.errors import ClaudeAgentError
-from claude_agent_py.sessions.folders import AnyPath, find_session
+from claude_agent_py.sessions.folders import AnyPath, check_id, find_project_folders, find_session, regular_file
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.stored_session import StoredSession, Totals, get_session
-from claude_agent_py.sessions.transcript import take_snapshot
+from claude_agent_py.sessions.transcript import Transcript, take_snapshot
 from claude_agent_py.wire.messages.conversation import UserMessage
 
 
@@ -49,14 +49,31 @@ def find_session_with(
     return None
 
 
-def find_prompts(session_id: str, prompts: Sequence[str], config_dir: AnyPath) -> dict[str, str]:
+def find_prompts(session_id: str, prompts: Sequence[str], config_dir: AnyPath) -> dict[str, str] | None:
     """Return which of these prompts are in the transcript of a session, as `find_uuids` does.
+
+    None if it has no message: the CLI (2.1.332) does not resume such a session.
 
     Raises:
         ClaudeAgentError: There is no transcript.
     """
-    path = find_session(session_id, None, config_dir)
-    return find_uuids(take_snapshot(path, session_id), prompts)
+    transcript = _read_transcript(find_session(session_id, None, config_dir), session_id)
+    return find_uuids(transcript.snapshot, prompts) if transcript else None
+
+
+def remove_begun(session_id: str, config_dir: AnyPath) -> None:
+    """Remove the transcript of a session whose CLI was killed before it wrote a message, if there is one.
+
+    The next CLI would not begin the session.
+    """
+    for folder in find_project_folders(config_dir, None):
+        path = os.path.join(folder, f"{check_id(session_id)}.jsonl")
+        if regular_file(path) is not None and not _read_transcript(path, session_id):
+            os.unlink(path)
+
+
+def _read_transcript(path: str, session_id: str) -> Transcript:
+    return Transcript(take_snapshot(path, session_id), session_id)
 
 
 def find_uuids(transcript: Snapshot, uuids: Sequence[str]) -> dict[str, str]:

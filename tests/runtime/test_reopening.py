@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
+import anyio.lowlevel
 import pytest
 from peers import client_in_turn, crash
 from stored import SESSION, Stored
@@ -36,6 +37,7 @@ pytestmark = [
 
 Start: TypeAlias = Callable[..., Client]
 DIES = steps.die(signal.SIGKILL)
+PROMPT = "00000000-0000-4000-8000-00000000000a"
 GOES_ON = "CLAUDE_CODE_RESUME_INTERRUPTED_TURN"
 
 
@@ -43,6 +45,15 @@ GOES_ON = "CLAUDE_CODE_RESUME_INTERRUPTED_TURN"
 def start(tmp_path: Path) -> Start:
     """Return a function that makes a client whose processes are these fakes, one after the other."""
     return partial(client_in_turn, tmp_path)
+
+
+def starting(gate: Gate) -> list[Any]:
+    """Answer `initialize` once a gate is open."""
+    return [
+        steps.wait_for_request("initialize"),
+        steps.wait_gate(gate),
+        steps.answer(frames.initialize_response()),
+    ]
 
 
 def dying(*before: Any) -> FakeCLI:
@@ -289,11 +300,15 @@ async def test_a_turn_that_a_fork_resumes_has_the_prompts_of_the_newest_session(
     assert [message["content"][0]["text"] for message in result.to_api_messages()] == ["Do it", "It went on."]
 
 
-@pytest.mark.parametrize("has_begun", [True, False], ids=["in its turn", "before its turn"])
+@pytest.mark.parametrize(
+    "said",
+    [[frames.init(session_id=SESSION), frames.assistant("half")], [frames.init(session_id=SESSION)], []],
+    ids=["in its turn", "before its first answer", "before its turn"],
+)
 async def test_a_run_that_was_interrupted_after_the_crash_does_not_go_on(
-    has_begun: bool, start: Start, tmp_path: Path
+    said: list[Any], start: Start, tmp_path: Path
 ) -> None:
-    first = dying(frames.init(session_id=SESSION), frames.assistant("half")) if has_begun else dying()
+    first, has_begun = dying(*said), bool(said)
     second = FakeCLI(steps.turn("next"), record_env=[GOES_ON])
     with anyio.fail_after(60):
         async with start(first, second) as client:
@@ -308,6 +323,91 @@ async def test_a_run_that_was_interrupted_after_the_crash_does_not_go_on(
     assert receipt.outcome == ("interrupted" if has_begun else "dequeued")
     assert [frame["message"]["content"] for frame in second.received_like({"type": "user"})] == ["go on"]
     assert second.starts[0].environment[GOES_ON] is None
+
+
+@pytest.mark.parametrize("times_out", [False, True], ids=["interrupted", "timed out"])
+async def test_a_turn_whose_run_ends_before_the_next_process_resumes_it_is_interrupted_there(
+    times_out: bool, start: Start, tmp_path: Path
+) -> None:
+    first, gate = dying(frames.init(session_id=SESSION)), Gate()
+    names: dict[str, Any] = {"user_message_uuids": [PROMPT]}
+    ends = frames.result("", subtype="error_during_execution", terminal_reason="aborted_streaming", **names)
+    second = FakeCLI(
+        [steps.wait_gate(gate), frames.init(session_id=SESSION, **names)],
+        [steps.wait_for_request("interrupt"), steps.answer({}), ends],
+        initialize=frames.initialize_response(session_state="running"),
+    )
+    with anyio.fail_after(60):
+        async with start(first, second) as client:
+            run = await cut_off(client, uuid=PROMPT, timeout=1.0 if times_out else None)
+            write_session(tmp_path, *first.received_like({"type": "user"}))
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.reopen)
+                await second.wait_received({"request": {"subtype": "initialize"}})
+                if not times_out:
+                    assert (await run.interrupt()).outcome == "interrupted"
+                with pytest.raises(RunTimeoutError if times_out else InterruptedRunError):
+                    await run
+                gate.open()
+            assert client.resumed_run is not None
+            with pytest.raises(InterruptedRunError):
+                await client.resumed_run
+
+
+async def test_a_queued_prompt_that_is_withdrawn_while_the_next_process_starts_is_not_sent_again(start: Start) -> None:
+    gate = Gate()
+    second = FakeCLI(starting(gate), steps.turn("next"))
+    with anyio.fail_after(60):
+        async with start(dying(), second) as client:
+            run = await cut_off(client)
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.reopen)
+                await second.wait_received({"request": {"subtype": "initialize"}})
+                assert (await run.interrupt()).outcome == "dequeued"
+                gate.open()
+            with pytest.raises(PromptCancelledError):
+                await run
+            assert (await client.query("go on")).text == "next"
+    assert [frame["message"]["content"] for frame in second.received_like({"type": "user"})] == ["go on"]
+
+
+async def test_closing_while_the_next_process_starts_ends_the_reopening(start: Start) -> None:
+    """A CLI that is closed still answers, and then a prompt would be sent again."""
+    gate = Gate()
+    second = FakeCLI(starting(gate))
+    client = start(dying(), second)
+
+    async def reopen() -> None:
+        with pytest.raises(ConnectionClosedError, match="the client is closed"):
+            await client.reopen()
+
+    with anyio.fail_after(60):
+        await client.connect()
+        await cut_off(client)
+        async with anyio.create_task_group() as group:
+            group.start_soon(reopen)
+            await second.wait_received({"request": {"subtype": "initialize"}})
+            group.start_soon(client.close)
+            while not client.is_closed:
+                await anyio.lowlevel.checkpoint()
+            gate.open()
+
+
+@pytest.mark.parametrize("note", ["queue-operation", ""], ids=["with a note", "empty"])
+async def test_a_transcript_that_was_only_begun_is_begun_again(note: str, start: Start, tmp_path: Path) -> None:
+    """The CLI (2.1.332) would neither resume the session nor begin it."""
+    first, second = dying(frames.init(session_id=SESSION)), FakeCLI(steps.turn("again"))
+    with anyio.fail_after(60):
+        async with start(first, second) as client:
+            run = await cut_off(client)
+            stored = Stored(tmp_path / "config", project=project_key_for_directory(tmp_path))
+            stored.path.touch()
+            if note:
+                stored.note(note, operation="enqueue")
+            await client.reopen()
+            assert not stored.path.exists()
+            assert (await run).text == "again"
+    assert f"--session-id {SESSION}" in " ".join(second.starts[0].argv).replace("=", " ")
 
 
 async def test_a_process_that_died_before_its_first_turn_is_started_again_as_it_was(

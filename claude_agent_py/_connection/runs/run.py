@@ -252,9 +252,9 @@ class Run(Generic[Output]):
     async def interrupt(self, *, cancel_queued: bool = False, stop_tasks: bool = False) -> InterruptReceipt:
         """Interrupt this run. It then ends, and awaiting it raises `InterruptedRunError`.
 
-        A prompt that has not started is removed from the queue instead (`PromptCancelledError`). Background tasks keep
-        running, unless `stop_tasks` is true or the option `per_task_stop_affordance` is False. `cancel_queued` also
-        removes all other prompts from the queue.
+        A prompt that has not started is removed from the queue instead (`PromptCancelledError`). A turn goes on if it
+        is of other runs alone. Background tasks keep running, unless `stop_tasks` is true or the option
+        `per_task_stop_affordance` is False. `cancel_queued` also removes all other prompts from the queue.
 
         Raises:
             ControlError: The CLI did not accept the request.
@@ -264,21 +264,29 @@ class Run(Generic[Output]):
             await self._start()
         assert self._client is not None  # noqa: S101 - it has started
         state, connection = self._state, self._client.connection
+        router = state.session.router
         state.was_entered = True
+        is_queued = None if self._client.is_closed else connection.runs.withdraw(state)
         if state.is_over:
             if stop_tasks:
                 await connection.runs.stop_tasks(state.tasks)
-            if not self._client.is_closed and connection.resumption.withdraw(state):  # `reopen` would continue it
-                state.failure, state.was_interrupted = None, state.has_begun
-                return InterruptReceipt(outcome="interrupted" if state.has_begun else "dequeued")
-            return InterruptReceipt(outcome="too_late")
-        queued = state.session.router.queued_prompts(state)
+            if is_queued is None:
+                return InterruptReceipt(outcome="too_late")
+            return InterruptReceipt(outcome="dequeued" if is_queued else "interrupted")
+        runs = router.open_runs if cancel_queued else (state,)
+        queued = [prompt for run in runs for prompt in router.queued_prompts(run)]
         dequeued = tuple([prompt for prompt in queued if await _dequeue(state.session, prompt)])
-        if queued and len(dequeued) == len(state.prompts):
+        if state.prompts and set(dequeued).issuperset(state.prompts):
+            connection.runs.seal(state)
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
-        is_answered = state in state.session.router.waiting_for_idle()
+        if self.done:
+            return InterruptReceipt(outcome="too_late", cancelled=dequeued)
+        is_answered = state in router.waiting_for_idle()
         state.was_interrupted = not is_answered  # from now on it ends with its answer
-        receipt: InterruptReceipt = await self._client.interrupt(cancel_queued=cancel_queued)
+        receipt = InterruptReceipt(outcome="interrupted")
+        # An interrupt names no run: the CLI may be working on others alone.
+        if router.turns.current is None or state in router.turn_runs or not set(dequeued).issuperset(state.waiting):
+            receipt = await self._client.interrupt(cancel_queued=cancel_queued)
         if is_answered:
             connection.runs.fail(state, lambda: InterruptedRunError("the run was interrupted"))
         state.was_interrupted = True
