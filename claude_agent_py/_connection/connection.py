@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
 
-from claude_agent_py._base.errors import ControlRejectedError, ControlTimeoutError, StoreError
+from claude_agent_py._base.errors import ControlTimeoutError, StoreError
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py._base.private_files import find_other
@@ -52,7 +52,7 @@ from claude_agent_py.wire.unknown import MalformedFrame
 if TYPE_CHECKING:
     from claude_agent_py.observe.tracing import Tracer
 
-SHOWN_GARBAGE_BYTES: Final = 200
+SHOWN_GARBAGE: Final = 200
 """How much of a program's output that is not JSON an error quotes."""
 
 
@@ -85,6 +85,8 @@ class Connection:
             self.session.tasks.on("notification", options.on_task_notification)
         if options.on_task_event is not None and earlier is None:
             self.session.tasks.on(options.on_task_event)
+        self.printed: str = ""
+        """The beginning of what the program printed, before it answered, that is not JSON."""
         self._has_task_list = False
         """Whether the model has used its to-do list."""
         self.handlers: RequestHandlers = RequestHandlers(
@@ -288,13 +290,11 @@ class Connection:
         self._handle(self.session.router.close())
         self.shutdown.end_everything()
 
-    def _refuse_garbage(self, frame: MalformedFrame) -> None:
-        """Fail the start if the output is not JSON: such a program will never answer."""
-        session = self.session
-        if session.reported.info is None and not isinstance(frame.raw, dict):
-            shown = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
-            for waiter in session.engine.waiters:
-                waiter.fail(ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
+    def _note_garbage(self, frame: MalformedFrame) -> None:
+        """Keep what a wrapper of the CLI, or another program, prints before it answers, for an error of the start."""
+        if self.session.reported.info is None and not isinstance(frame.raw, dict):
+            shown = frame.line.decode(errors="replace").strip()
+            self.printed = f"{self.printed}\n{shown}".strip()[:SHOWN_GARBAGE]
 
     def _on_request_timed_out(self, event: RequestTimedOut) -> None:
         request = event.request
@@ -325,7 +325,7 @@ class Connection:
         **dict.fromkeys(Reported.HANDLERS, lambda self, message: self.session.reported.track(message)),
         AssistantMessage: _note_answer,
         APIRetryMessage: _check_login,
-        MalformedFrame: _refuse_garbage,
+        MalformedFrame: _note_garbage,
     }
     """What to call for the messages that concern more than their readers and the tasks."""
 

@@ -177,8 +177,9 @@ class _Startup:
     async def _error(self, message: str) -> CLIError:
         """Return the error of a failed start, with its details. If the CLI is too old, that is the error."""
         version = await self._version(None)
+        printed = self._connection.printed
         error = CLIStartError(
-            message,
+            f"{message}; it printed {printed!r}" if printed else message,
             exit_code=self._launched.transport.exit_code,
             stderr_tail=self._launched.transport.stderr_tail,
             cli_path=str(self._launched.cli_path) if self._launched.cli_path else None,

@@ -141,12 +141,12 @@ def read_version(path: str | os.PathLike[str], *, timeout: float = 20.0) -> str:
         raise CLIStartError(f"`--version` did not finish within {timeout:g} s", cli_path=str(path)) from None
     except OSError as error:
         raise CLIStartError(f"cannot be started: {error.strerror or error}", cli_path=str(path)) from error
-    found = VERSION_PATTERN.search(done.stdout.decode(errors="replace"))
-    if done.returncode != 0 or found is None:
+    found = [*VERSION_PATTERN.finditer(done.stdout.decode(errors="replace"))]
+    if done.returncode != 0 or not found:
         stderr = done.stderr.decode(errors="replace")[-2000:]
         message = "`--version` printed no version" if done.returncode == 0 else "`--version` failed"
         raise CLIStartError(message, exit_code=done.returncode, stderr_tail=stderr, cli_path=str(path))
-    return found.group()
+    return found[-1].group()  # a wrapper may print other versions before
 
 
 def require_version(version: str, cli_path: str | os.PathLike[str]) -> None:

@@ -102,18 +102,34 @@ async def test_a_program_that_ends_while_it_initializes(start: MakeClient) -> No
 @pytest.mark.parametrize(
     "garbage",
     [
-        b"Usage: claude [options]\n",
+        b"Now using node v22\n",
         b"\xff\xfe\x00\n",
         b'"hello"\n',
         b"[1, 2]\n",
         b"null\n",
-        b"{half a line",
+        b"{half a line\n",
+        b"{}\n",
+        b'{"type": 5}\n',
     ],
 )
-async def test_garbage_instead_of_an_answer_fails_the_start_at_once(start: MakeClient, garbage: bytes) -> None:
-    ended = [steps.exit(0)] if b"\n" not in garbage else []
-    fake = FakeCLI(garbage, *ended, answers={"initialize": None})
-    await make_handler_error(start(fake, timeouts=Timeouts(close=6)))
+async def test_what_a_wrapper_prints_before_the_cli_starts_does_no_harm(start: MakeClient, garbage: bytes) -> None:
+    with anyio.fail_after(60):
+        async with start(FakeCLI(garbage * 3, steps.turn("hello"))) as client:
+            assert (await client.query("hi")).text == "hello"
+
+
+@pytest.mark.parametrize("garbage", [b"npm WARN old lockfile\nUsage: claude [options]\n", b"npm WARN old"])
+async def test_a_program_that_prints_something_and_exits_is_quoted(start: MakeClient, garbage: bytes) -> None:
+    error = await make_handler_error(start(FakeCLI(garbage, steps.exit(0), answers={"initialize": None})))
+    assert "exited before the session was open; it printed 'npm WARN old" in str(error)
+    assert ("Usage: claude" in str(error)) == (b"Usage" in garbage)
+
+
+async def test_a_program_that_prints_something_and_never_answers_is_quoted(start: MakeClient) -> None:
+    fake = FakeCLI(b"npm WARN old lockfile\n" * 100, answers={"initialize": None})
+    error = str(await make_handler_error(start(fake, timeouts=Timeouts(connect=2, close=6))))
+    assert "'initialize'" in error
+    assert error.count("npm WARN old lockfile") == 9  # only the beginning
 
 
 @pytest.mark.parametrize("broken", [{"subtype": "success", "response": 5}, {"subtype": "what"}, {}])
@@ -121,11 +137,6 @@ async def test_an_answer_that_is_malformed_fails_the_start_at_once(start: MakeCl
     response = {"request_id": frames.heard_field("request_id"), **broken}
     fake = FakeCLI(steps.wait_for_request("initialize"), {"type": "control_response", "response": response})
     assert "malformed" in str(await make_handler_error(start(fake)))
-
-
-async def test_garbage_is_shown_in_the_error(start: MakeClient) -> None:
-    error = await make_handler_error(start(FakeCLI(b"npm WARN old lockfile\n", answers={"initialize": None})))
-    assert "npm WARN old lockfile" in str(error)
 
 
 async def test_empty_lines_and_unknown_frames_before_the_answer_do_no_harm(start: MakeClient) -> None:
@@ -305,7 +316,9 @@ async def test_a_program_that_is_so_old_that_it_does_not_say_its_version(start_p
 @pytest.mark.parametrize("rest", ["exit 0", "echo \"error: unknown option '--x'\" >&2; exit 1", "exec sleep 60"])
 async def test_a_program_that_is_too_old_to_start(tmp_path: Path, rest: str) -> None:
     program = tmp_path / "claude"
-    program.write_text(f"#!/bin/sh\n[ \"$1\" = --version ] && echo '1.0.60 (Claude Code)' && exit 0\n{rest}\n")
+    program.write_text(
+        f"#!/bin/sh\necho 'Using node v22.1.0'\n[ \"$1\" = --version ] && echo '1.0.60 (Claude Code)' && exit\n{rest}\n"
+    )
     program.chmod(0o755)
     client = Client(ClientOptions(cli_path=program, timeouts=Timeouts(connect=0.5)))
     error = await make_handler_error(client, CLIVersionError)
