@@ -481,14 +481,43 @@ def in_event_loop() -> bool:
 
 
 def run_anywhere(function: Callable[[], Returned[T]]) -> T:
-    """Run an async function from synchronous code, inside a running event loop in a thread with its own loop."""
+    """Run an async function from synchronous code, inside a running event loop in a thread with its own loop.
+
+    The thread has the context variables of the caller. Ctrl+C cancels the function, and waits for its end.
+    """
     if not in_event_loop():
         return anyio.run(function)
+    context = contextvars.copy_context()
+    cancel: list[Callable[[], object]] = []
+    is_left = False
+
+    async def call() -> T:
+        own = contextvars.copy_context()  # has what anyio notes about this loop
+        for variable, value in context.items():
+            if variable not in own:
+                variable.set(value)
+        with anyio.CancelScope() as scope:
+            cancel.append(from_any_thread(scope.cancel))
+            if is_left:
+                scope.cancel()
+            return await function()
+        raise asyncio.CancelledError  # nobody reads it
+
+    worker = None if in_trio() else asyncio.current_task()
+    cancellations = 0 if worker is None else worker.cancelling()
     thread = futures.ThreadPoolExecutor(1, "claude_agent_py run_sync")
+    running = thread.submit(anyio.run, call)
     try:
-        return thread.submit(anyio.run, function).result()
+        while not futures.wait([running], LOOP_CHECK).done:
+            if worker is not None and worker.cancelling() > cancellations:
+                raise asyncio.CancelledError  # the first Ctrl+C in `asyncio.run`, which this thread keeps from ending
+        return running.result()
     finally:
-        thread.shutdown(wait=False)  # Ctrl+C does not wait for the function
+        is_left = True
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            for each in cancel:
+                each()
+        thread.shutdown()
 
 
 def is_cancelled() -> bool:

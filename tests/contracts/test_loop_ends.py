@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,17 @@ from anyio.lowlevel import checkpoint
 from forks import Program, run_program
 from leftovers import children, gone, is_alive, pipes, until_gone
 
-from claude_agent_py import Client, ClientOptions, Timeouts, query, run, run_sync
+from claude_agent_py import (
+    Allow,
+    Client,
+    ClientOptions,
+    PermissionContext,
+    PermissionRequest,
+    Timeouts,
+    query,
+    run,
+    run_sync,
+)
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the installed fake is a shell script")
@@ -275,6 +286,32 @@ def test_run_sync_raises_what_the_run_raises(options: MakeOptions, tmp_path: Pat
             call()
 
 
+@pytest.mark.parametrize("backend", ["asyncio", "trio", "bare asyncio", "bare trio", "no loop"])
+def test_run_sync_runs_in_the_context_of_its_caller(backend: str, options: MakeOptions) -> None:
+    tenant = ContextVar("tenant", default="nobody")
+    seen = []
+
+    async def allow(request: PermissionRequest, context: PermissionContext) -> Allow:
+        seen.append(tenant.get())
+        return Allow()
+
+    chosen = options(
+        FakeCLI(steps.wait_for_prompt(), frames.can_use_tool("r1"), steps.wait_for_reply("r1"), frames.result("one")),
+        can_use_tool=allow,
+    )
+
+    async def main() -> None:
+        tenant.set("Ann")
+        run_sync("hi", chosen)
+
+    if backend == "no loop":
+        tenant.set("Ann")
+        run_sync("hi", chosen)
+    else:
+        run_loop(backend, main)
+    assert seen == ["Ann"]
+
+
 # Whole programs --------------------------------------------------------------------------------------------------
 
 PROGRAM = """
@@ -384,6 +421,38 @@ INTERRUPTED = """
     begun = []
     anyio.run(main, backend=sys.argv[2])
 """
+
+
+INTERRUPTED_INSIDE = """
+    import asyncio
+    import os
+    import signal
+    import sys
+    import anyio
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    from claude_agent_py import ClientOptions, run_sync
+
+    async def interrupt(*args):
+        os.kill(os.getpid(), signal.SIGINT)
+        await anyio.sleep(120)
+
+    async def main():
+        run_sync("hi", ClientOptions(cli_path=sys.argv[1], can_use_tool=interrupt))
+
+    if sys.argv[2] == "notebook":
+        asyncio.new_event_loop().run_until_complete(main())
+    else:
+        anyio.run(main, backend=sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("where", ["asyncio", "trio", "notebook"])
+def test_an_interrupt_of_run_sync_inside_a_running_loop_ends_the_run(where: str, tmp_path: Path) -> None:
+    fake = FakeCLI(steps.wait_for_prompt(), frames.can_use_tool("r1"))
+    done = run_program([sys.executable, "-c", textwrap.dedent(INTERRUPTED_INSIDE), str(fake.install(tmp_path)), where])
+    assert done.returncode in (130, -signal.SIGINT), done.stderr
+    assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
+    assert gone(*(start.pid for start in fake.starts))
 
 
 ONE = [frames.can_use_tool("r1")]
