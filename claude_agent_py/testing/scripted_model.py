@@ -7,6 +7,7 @@ conversations (titles, summaries) do not consume a script.
 import itertools
 import os
 import re
+import secrets
 import shutil
 import tempfile
 import threading
@@ -141,7 +142,8 @@ class ScriptedModel:
         self._failures: list[Exception] = []
         """Exceptions raised by functions of scripts."""
         self._changed = threading.Condition()
-        self._ids = itertools.count(1)
+        self._id_numbers = itertools.count(1)
+        self._id_base = secrets.token_hex(4)
         self._server: MessagesServer | None = None
         self._sandbox: Sandbox | None = None
 
@@ -292,8 +294,8 @@ class ScriptedModel:
             raise raised[0]
 
     def new_id(self, prefix: str) -> str:
-        """Return an id that this model has not used before."""
-        return f"{prefix}scripted{next(self._ids):016d}"
+        """Return an id that no model has used before, also one that answered earlier in the same conversation."""
+        return f"{prefix}scripted{self._id_base}{next(self._id_numbers):08d}"
 
     def _select_player(self, request: RecordedRequest) -> "_Player":
         match request.conversation:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import pytest
 from raw_cli import Frame, ask, running
 
+from claude_agent_py import run
+from claude_agent_py.sessions import MemoryStore, StoredSessions
 from claude_agent_py.testing import (
     CutStream,
     Failure,
@@ -124,6 +126,20 @@ def test_subagents_play_their_own_scripts_whatever_the_main_prompt_says() -> Non
     assert len(model.requests_of("agent")) == 1
     task_ids = {frame["task_id"] for frame in cli.of_type("system", "task_started")}
     assert {request.agent_id for request in model.requests if request.agent_id} == task_ids
+
+
+@pytest.mark.anyio
+async def test_another_model_answers_a_resumed_conversation() -> None:
+    """Its ids are new in the conversation; the CLI drops a call with the id of an earlier one."""
+    store = MemoryStore()
+    today = ScriptedModel([tool_use("Bash", {"command": "echo one"}), "done"], on_exhausted="fail")
+    tomorrow = ScriptedModel([tool_use("Bash", {"command": "echo two"}), "done"], on_exhausted="fail")
+    async with today, tomorrow:
+        first = await run("one", today.options(session_store=store))
+        await run("two", tomorrow.options(session_store=store, resume=first.session_id))
+    assert [each["content"] for each in tomorrow.requests[-1].tool_results] == ["two"]
+    session = await StoredSessions(store, today.sandbox.cwd).get(first.session_id)
+    assert [call.text for call in session.tool_calls] == ["one", "two"]
 
 
 def test_side_requests_use_up_no_script() -> None:
