@@ -292,7 +292,7 @@ class Connection:
 
     def _note_garbage(self, frame: MalformedFrame) -> None:
         """Keep what a wrapper of the CLI, or another program, prints before it answers, for an error of the start."""
-        if self.session.reported.info is None and not isinstance(frame.raw, dict):
+        if not self.session.reported.has_info and not isinstance(frame.raw, dict):
             shown = frame.line.decode(errors="replace").strip()
             self.printed = f"{self.printed}\n{shown}".strip()[:SHOWN_GARBAGE]
 

@@ -43,8 +43,9 @@ class Reported:
         """Whether a turn of this process has ended."""
         self.tools: list[str] | None = None
         """The names of the tools at the start of the last turn; None before the first."""
-        self.info: InitializeReply | None = None
-        """The CLI's reply to `initialize`; None before it arrived. Its commands are kept up to date."""
+        self.info: InitializeReply | None = None if earlier is None else earlier.info
+        """The CLI's reply to `initialize`; until it arrives, that to the client's last process, or None. Its commands
+        are kept up to date."""
         self._has_info = LazyEvent()
         self._commands: list[SlashCommand] | None = None
         """The commands in a message that came after the reply to `initialize`; None without one."""
@@ -72,10 +73,14 @@ class Reported:
         self.info = info if self._commands is None else info.replace(commands=self._commands)
         self._has_info.set()
 
+    @property
+    def has_info(self) -> bool:
+        """Whether this process has replied to `initialize`."""
+        return self._has_info.is_set()
+
     async def find_agents(self) -> Sequence[AgentInfo]:
         """Return the agents that the CLI lists. Its reply to `initialize` may still be on its way to this object."""
-        if self.info is None:
-            await self._has_info.wait()
+        await self._has_info.wait()
         return self.info.agents if self.info is not None else ()
 
     def track(self, message: object) -> None:

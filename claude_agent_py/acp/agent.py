@@ -171,7 +171,7 @@ class EditorAgent:
         **_: Any,
     ) -> schema.LoadSessionResponse:
         """Resume a session, and send what happened in it before. One that is open goes on with its work."""
-        session = self._sessions.get(session_id)
+        session = self._find(session_id)
         if session is None:
             session = await self._open(session_id, cwd, additional_directories, mcp_servers, resume=session_id)
         await session.replay()
@@ -186,7 +186,7 @@ class EditorAgent:
         **_: Any,
     ) -> schema.ResumeSessionResponse:
         """Resume a session without sending its history. One that is open goes on with its work."""
-        session = self._sessions.get(session_id)
+        session = self._find(session_id)
         if session is None:
             session = await self._open(session_id, cwd, additional_directories, mcp_servers, resume=session_id)
         return schema.ResumeSessionResponse(**session.describe())
@@ -284,8 +284,13 @@ class EditorAgent:
 
     # Sessions -----------------------------------------------------------------------------------------------------
 
-    def _get(self, session_id: str) -> "_EditorSession":
+    def _find(self, session_id: str) -> "_EditorSession | None":
+        """Return an open session. One that could not be resumed after its CLI had died is not."""
         session = self._sessions.get(session_id)
+        return None if session is None or session.client.is_closed else session
+
+    def _get(self, session_id: str) -> "_EditorSession":
+        session = self._find(session_id)
         if session is None:
             raise refuse(f"no open session {session_id!r}", NOT_FOUND)
         return session

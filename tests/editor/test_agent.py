@@ -153,6 +153,21 @@ async def test_a_session_that_is_loaded_before_its_first_prompt_has_no_history(o
     assert prompt.content.text == "hi"
 
 
+async def test_a_session_that_could_not_be_resumed_is_loaded_again(open_agent: Any) -> None:
+    opened = await open_agent(steps.wait_for_prompt(), steps.die(9))
+    await opened.begin()
+    program, codes = opened.folder / "claude", []
+    for _ in range(3):
+        with pytest.raises(acp.RequestError) as refused:
+            await opened.prompt()
+        codes.append(refused.value.code)
+        program.unlink(missing_ok=True)
+    assert codes == [-32603, -32603, -32002]
+    program.symlink_to(FakeCLI(steps.turn("Back.")).install(opened.folder / "again"))
+    await opened.agent.load_session(session_id=opened.session_id, cwd=str(opened.folder))
+    assert (await opened.prompt()).stop_reason == "end_turn"
+
+
 async def test_a_session_that_two_requests_open_at_once_is_open_once(open_agent: Any) -> None:
     opened = await open_agent()
     resume = [opened.agent.resume_session(session_id="s1", cwd=str(opened.folder)) for _ in range(2)]

@@ -245,6 +245,21 @@ async def test_a_client_whose_next_process_does_not_start_is_closed(
             with pytest.raises(ConnectionClosedError, match="is closed"):
                 client.query("more")
             await client.wait_closed()
+            assert client.info.claude_code_version is not None
+
+
+async def test_a_client_that_is_reopened_has_what_its_last_process_told(start: Start) -> None:
+    second = FakeCLI(answers={"initialize": None})
+    with anyio.fail_after(60):
+        async with start(dying(), second) as client, anyio.create_task_group() as group:
+            await cut_off(client)
+            told = client.info
+            group.start_soon(client.reopen)
+            while not second.requests("initialize"):
+                assert client.info == told
+                await anyio.sleep(0.01)
+            assert client.info == told
+            group.cancel_scope.cancel()
 
 
 async def test_closing_while_the_last_process_is_cleared_away_ends_the_reopening(start: Start) -> None:
