@@ -1,6 +1,6 @@
 """One process of the CLI for many checks: each sets the answers of its own turns, and sees only its own requests."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -8,6 +8,7 @@ from typing import Any, Literal
 import anyio
 
 from claude_agent_py import Client, RunResult
+from claude_agent_py.messages import CommandLifecycleMessage
 from claude_agent_py.testing import RecordedRequest, ScriptedModel, text
 
 
@@ -60,3 +61,11 @@ class OneSession:
         for path in paths:
             path.unlink()
         return [path.name for path in paths]
+
+
+async def have_queued(events: AsyncIterable[object], count: int) -> None:
+    """Wait until the CLI has queued so many prompts."""
+    async for event in events:
+        count -= isinstance(event, CommandLifecycleMessage) and event.state == "queued"
+        if count == 0:
+            break

@@ -10,6 +10,7 @@ Sources differ, and the journal makes nothing up. These are the rules for what a
 * **Requests** (hooks, permissions, questions) are only in the pipe and in recordings.
 * **A turn without an answer** leaves nothing in a transcript. If a task caused it, it does not count: the first one
   after turn 2 of a run is `2+1`. So a turn that a task causes starts with its first message.
+* **Prompts that the CLI merged** share a turn. A transcript tells the text of all of them as that of the last one.
 * **The result of a turn** is not in a transcript. There, the turn ends with the next prompt, or with the end of the
   session if the stop reason of its last message is final or something went wrong.
 * **A resumed subagent** has a run for each time. A run without a prompt of its own has the prompt of the run before it.

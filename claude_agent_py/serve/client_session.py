@@ -33,7 +33,7 @@ from claude_agent_py.errors import (
     SessionError,
     SessionNotFoundError,
 )
-from claude_agent_py.journal import CallEnded, Fact, PromptSent, TurnEnded
+from claude_agent_py.journal import CallEnded, Fact, PromptSent, TurnEnded, TurnStarted
 from claude_agent_py.messages import ResultMessage, StreamEventMessage, UserMessage, check_keeps_conversation
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
@@ -489,6 +489,8 @@ def _find_prompts(facts: Iterable[Fact]) -> tuple[set[str], TaskList]:
         todo.track(fact)
         if isinstance(fact, PromptSent):
             sent.add(fact.id)
+        elif isinstance(fact, TurnStarted):  # also prompts that the CLI merged into another one
+            sent.update(fact.prompts)
     return sent, todo
 
 

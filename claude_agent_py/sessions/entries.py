@@ -18,7 +18,7 @@ from claude_agent_py._journal.fold import ProcessEnd, TimedFrame
 from claude_agent_py._journal.tasks.announcements import find_launched_shell
 from claude_agent_py._journal.tasks.signals import ended_with_process
 from claude_agent_py.sessions.notifications import WITHIN_TURN, Notice, find_notices, read_notices
-from claude_agent_py.sessions.prompt_entries import is_prompt
+from claude_agent_py.sessions.prompt_entries import is_prompt, list_merged
 from claude_agent_py.sessions.transcript import StoredSubagent, Transcript
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_status
 from claude_agent_py.wire.base import CUT_OFF, NO_ANSWER, SYNTHETIC_MODEL
@@ -101,7 +101,8 @@ def _read_main(session_id: str, history: Transcript) -> Iterator[TimedFrame]:
         is_resuming = is_resuming and not begins and not isinstance(message, AssistantMessage)
         yield message, at, begins
         if begins and isinstance(message, UserMessage):
-            yield InitMessage(session_id=session_id, user_message_uuids=[message.uuid]), at, False
+            prompts = [*list_merged(message.raw), message.uuid]
+            yield InitMessage(session_id=session_id, user_message_uuids=prompts), at, False
 
 
 def _is_of_resumption(message: TranscriptMessage | Notice) -> bool:

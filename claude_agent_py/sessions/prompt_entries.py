@@ -29,6 +29,15 @@ def is_prompt(entry: JSONMapping) -> bool:
     return bool(text) and not text.startswith((INTERRUPTED, *LOCAL_COMMANDS))
 
 
+def list_merged(entry: JSONMapping) -> list[str]:
+    """Return the uuids of the earlier prompts that the CLI sent to the model with a prompt, as one (CLI 2.1.332).
+
+    Their texts are at the beginning of its text.
+    """
+    found = entry.get("mergedSendUuids")
+    return [uuid for uuid in found if isinstance(uuid, str)] if isinstance(found, list) else []
+
+
 def get_message(entry: JSONMapping) -> JSONMapping:
     """Return the message in an entry; an empty one if it has none."""
     message = entry.get("message")

@@ -19,6 +19,7 @@ from each import for_each
 from hypothesis import assume, given, strategies as st
 from later import Later
 from live import Conversation, View, editor_updates
+from one_session import have_queued
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -862,7 +863,7 @@ def counting_folds() -> Iterator[Counter[str]]:
 @pytest.mark.anyio
 @pytest.mark.real_cli
 async def test_a_session_of_the_cli_is_one_story_live_and_on_disk() -> None:
-    script = [
+    script: list[Any] = [
         Reply(
             [
                 tool_use("Write", {"file_path": "/etc/none", "content": "x"}),
@@ -871,8 +872,9 @@ async def test_a_session_of_the_cli_is_one_story_live_and_on_disk() -> None:
             ]
         )
     ]
+    gate = Gate()
     agents = {"look closely": [Reply([tool_use("Bash", {"command": "echo seen; exit 3"})]), Reply("Seen.")]}
-    async with ScriptedModel(script, agents=agents) as model:
+    async with ScriptedModel(lambda request: script.pop(0) if script else "Done.", agents=agents) as model:
         options = model.options(
             permission_mode="default",
             can_use_tool=lambda request, context: Deny("no") if request.tool_name == "Write" else Allow(),
@@ -880,7 +882,17 @@ async def test_a_session_of_the_cli_is_one_story_live_and_on_disk() -> None:
         client = Client(options)
 
         async def work() -> list[RunResult]:
-            return [await client.query("go", until="idle")]
+            results = [await client.query("go", until="idle")]
+            events = client.events()
+            script.extend([Reply("One.", after=gate), "Two and three."])
+            runs = [client.query("one")]
+            await gate.wait_reached()
+            runs += [client.query("two"), client.query("three")]
+            await have_queued(events, 3)
+            gate.open()
+            results += [await run for run in runs]
+            assert results[-1].message == results[-2].message  # the CLI has merged them
+            return results[:-1]
 
         story = await tell(client, work)
         assert [call.status for call in story.calls.values()] == ["denied", "succeeded", "succeeded", "failed"]
@@ -888,6 +900,8 @@ async def test_a_session_of_the_cli_is_one_story_live_and_on_disk() -> None:
         session = get_session(str(client.session_id), config_dir=model.environment()["CLAUDE_CONFIG_DIR"])
         stored = Story.of(session.journal())
         assert stored.calls == story.calls
+        assert prompts_of(stored) == prompts_of(story)
+        assert len(prompts_of(story)[-1][1]) == 2
         assert {task: told.status for task, told in stored.tasks.items()} == {
             task: told.status for task, told in story.tasks.items()
         }
@@ -900,6 +914,11 @@ async def test_a_session_of_the_cli_is_one_story_live_and_on_disk() -> None:
         assert by_agent(timeline.summary) == by_agent(story.summary)
         assert spend(0, session.usage.cost_usd) == spend(0, story.summary.cost_usd)
         assert session.usage.total.total_tokens == sum(spent.tokens for spent in by_agent(story.summary).values())
+
+
+def prompts_of(story: Story) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the turns that prompts began, with the prompts that each answers."""
+    return [(fact.id, fact.prompts) for fact in story.facts if isinstance(fact, TurnStarted) and fact.prompts]
 
 
 def by_agent(summary: Summary) -> dict[str, Spent]:

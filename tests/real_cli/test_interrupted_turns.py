@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import AsyncIterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from uuid import uuid4
 import anyio
 import pytest
 from leftovers import processes_with
+from one_session import have_queued
 
 from claude_agent_py import (
     AgentDefinition,
@@ -28,7 +28,7 @@ from claude_agent_py import (
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.history import TaskHistory
 from claude_agent_py.journal import TaskFinished
-from claude_agent_py.messages import CommandLifecycleMessage, InitMessage, UserContent
+from claude_agent_py.messages import InitMessage, UserContent
 from claude_agent_py.observe import Timeline
 from claude_agent_py.sessions import MemoryStore, get_session, rename_session
 from claude_agent_py.tasks import EndedBy
@@ -354,14 +354,6 @@ class OwnClient(Client):
     @cached_property
     def notes(self) -> list[str]:
         return []
-
-
-async def have_queued(events: AsyncIterable[object], count: int) -> None:
-    """Wait until the CLI has queued so many prompts."""
-    async for event in events:
-        count -= isinstance(event, CommandLifecycleMessage) and event.state == "queued"
-        if count == 0:
-            break
 
 
 async def test_prompts_that_the_cli_merged_go_on_as_one_after_a_reopening() -> None:

@@ -8,10 +8,13 @@ from uuid import uuid4
 
 import anyio
 import pytest
+from stored import Stored
 from test_sessions import is_end, read_until, writing
 
+from claude_agent_py import ClientOptions
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.serve import ServedSession, Sessions
+from claude_agent_py.sessions import project_key_for_directory
 from claude_agent_py.testing import Reply, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -74,3 +77,16 @@ async def test_the_id_of_a_prompt_is_used_once_also_for_a_later_process_and_anot
                 await session.send("One", prompt_id=prompt)
             assert (await ask(session, "Two", str(uuid4())))["text"] == "Two."
     assert len(model.requests) == 2
+
+
+async def test_the_ids_of_prompts_that_the_cli_merged_are_used_once_also_for_another_server(tmp_path: Path) -> None:
+    stored = Stored(tmp_path / "config", project=project_key_for_directory(tmp_path))
+    earlier = str(uuid4())
+    prompts = [earlier, stored.user("one\ntwo", mergedSendUuids=[earlier])]
+    stored.assistant("Both.")
+    environment = {"CLAUDE_CONFIG_DIR": str(stored.config)}
+    async with Sessions(ClientOptions(cwd=tmp_path, env=environment)) as sessions:
+        session = await sessions.get(stored.id)
+        for prompt in prompts:
+            with pytest.raises(OptionsError, match="an earlier prompt had the id"):
+                await session.send("One", prompt_id=prompt)
