@@ -294,12 +294,19 @@ class TaskNotFoundError(TaskError, KeyError):
 class TaskTimeoutError(TaskError, TimeoutError):
     """A task did not finish in time. It keeps running."""
 
-    def __init__(self, task_id: str, timeout: float, task_ids: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        task_id: str,
+        timeout: float,
+        task_ids: Sequence[str] = (),
+        descriptions: Mapping[str, str] | None = None,
+    ) -> None:
         self.timeout = timeout
         """How long was waited, in seconds."""
         self.task_ids: list[str] = list(task_ids) or [task_id]
         """Every task that did not finish; `task_id` is the first one."""
-        which = ", ".join(map(repr, self.task_ids))
+        said = {each: f" ({description!r})" for each, description in (descriptions or {}).items() if description}
+        which = ", ".join(f"{each!r}{said.get(each, '')}" for each in self.task_ids)
         what = "task" if len(self.task_ids) == 1 else "tasks"
         super().__init__(f"{what} {which} did not end within {timeout:g} s", task_id=task_id)
 

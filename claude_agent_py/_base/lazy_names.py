@@ -100,10 +100,13 @@ def _defined(home: str) -> list[str]:
 
 def find_hint(name: str, root: str) -> str:
     """Return a hint on which public module of the root package has a name, if any."""
-    from claude_agent_py._base.official_names import find_close, translations  # only needed for a missing name
+    from claude_agent_py._base.official_names import (  # only needed for a missing name
+        OFFICIAL_NAMES,
+        find_close,
+        translations,
+    )
 
-    found = _find(name, root)
-    if found:
+    if name not in OFFICIAL_NAMES and (found := _find(name, root)):  # some mean something else here
         return f": {name} is in {' and '.join(found)}"
     for translation in translations(name):
         if not translation.isidentifier():

@@ -169,7 +169,7 @@ def session_store(value: object) -> object:
 def telemetry(value: object) -> object:
     """Refuse a value that is neither a bool nor a `Telemetry`."""
     if value is not None and not isinstance(value, bool | Telemetry):
-        raise ValueError(f"must be True, False or a Telemetry, not a {type(value).__name__}")
+        raise ValueError(f"must be True, False or a Telemetry, not {type(value).__name__}")
     return value
 
 

@@ -321,8 +321,8 @@ class TaskManager:
         else:
             late = {task.id for task, run in runs if not run.status.is_terminal}
         if late:
-            in_order = [task_id for task_id in self._records if task_id in late]
-            raise TaskTimeoutError(in_order[0], timeout or 0.0, in_order)
+            in_order = [task for task in self if task.id in late]
+            raise _build_timeout(in_order, timeout)
         return [await task._wait_for(run, _seconds_until(deadline)) for task, run in runs]
 
     def _list_runs(self, tasks: Iterable[Task]) -> list[tuple[Task, TaskRun]]:
@@ -494,8 +494,8 @@ class Completions(AsyncIterator[Task]):
             with anyio.CancelScope(deadline=self._deadline) as wait:
                 await self._all.until(lambda: bool(self._ends.waiting) or not self._live_ids())
             if wait.cancelled_caught and not self._ends.waiting and self._live_ids():
-                late = [task.id for task in self._list_tasks() if task.outcome is None]
-                raise TaskTimeoutError(late[0], self._timeout or 0.0, late)
+                late = [task for task in self._list_tasks() if task.outcome is None]
+                raise _build_timeout(late, self._timeout)
         return task
 
     def _take_next(self) -> Task | None:
@@ -515,6 +515,11 @@ class Completions(AsyncIterator[Task]):
         if self._selected is not None:
             return list(self._selected)
         return [task for task in self._all if not task.is_ambient]
+
+
+def _build_timeout(late: Sequence[Task], timeout: float | None) -> TaskTimeoutError:
+    descriptions = {task.id: task.description for task in late}
+    return TaskTimeoutError(late[0].id, timeout or 0.0, list(descriptions), descriptions)
 
 
 def _seconds_until(deadline: float) -> float | None:

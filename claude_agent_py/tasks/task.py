@@ -290,7 +290,7 @@ class Task:
             return outcome
         if run.status.is_terminal:  # its report is late: return the outcome without it, to this waiter alone
             return intake.ledger.build_outcome(record, run)
-        raise TaskTimeoutError(record.id, timeout or 0.0)
+        raise TaskTimeoutError(record.id, timeout or 0.0, descriptions={record.id: record.description})
 
     async def stop(self, timeout: float = 10.0) -> TaskOutcome:
         """Stop the task, wait for its end, and return its outcome. An ended task is not affected.

@@ -299,6 +299,7 @@ HINTS = [
     ("claude_agent_py", "WeatherHookInput", r"(attribute 'WeatherHookInput'|\(.*\))$"),
     ("claude_agent_py", "Clent", r"did you mean Client in claude_agent_py\?$"),
     ("claude_agent_py.tools", "WriteInput", r"did you mean .*FileWriteInput in claude_agent_py\.tools\?$"),
+    ("claude_agent_py", "StreamEvent", r"the official SDK's StreamEvent is StreamEventMessage in claude_agent_py$"),
     ("claude_agent_py", "TaskBudget", r"instead of the official SDK's TaskBudget, use an int$"),
 ]
 

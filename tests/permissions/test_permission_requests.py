@@ -58,6 +58,7 @@ def test_a_request_is_typed() -> None:
     assert PermissionRequest(careful).suppress_always_allow_rule
     assert PermissionRequest(careful).default_to_no
     assert [type(update) for update in asked.suggestions] == [AddRules, SetMode, UnknownPermissionUpdate]
+    assert [update.destination for update in asked.suggestions] == ["localSettings", "session", "session"]
     assert "touch" not in repr(asked)
 
 

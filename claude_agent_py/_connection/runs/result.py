@@ -411,7 +411,9 @@ def structured_output(
     """
     found = next((r for r in reversed(results) if r.has_structured_output), None)
     if found is None and is_expected:
-        raise StructuredOutputError("the model produced no structured output, although the CLI reports success")
+        raise StructuredOutputError(
+            "the model produced no structured output, although the CLI reports success; its answer is in .result.text"
+        )
     if found is None or adapter is None:
         return found.structured_output if found else None
     try:

@@ -133,6 +133,11 @@ class UnknownPermissionUpdate(UnknownModel, tag_field="type"):
         return cls(raw=dict(value)) if isinstance(value, Mapping) else super()._validate(value)
 
     @property
+    def destination(self) -> str:
+        """The destination that it names, as all updates do; empty if it names none."""
+        return str(self.raw.get("destination", ""))
+
+    @property
     def problem(self) -> str | None:
         """Why the CLI would drop the update."""
         return f"unknown type {self.type!r}, or a missing or invalid field"
