@@ -5,11 +5,13 @@ The control requests are in `_connection/controls/`; `runs.py` runs a single pro
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Protocol, Self, overload
 
+import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py import _connection, permissions  # load on first use, to keep the import of the client fast
@@ -112,6 +114,8 @@ class Client(SessionControls, Generic[Output]):
         self._hooks: LiveHooks | None = None
         self._connected: LazyEvent | None = None
         """Set once `connect` or `reopen` has succeeded or failed; None before `connect`."""
+        self._start: anyio.CancelScope | None = None
+        """The scope of `connect` or `reopen`; None before and afterwards, because it refers to the caller."""
         self._is_closed = False
         """Whether `close` or `abort` was called."""
 
@@ -166,14 +170,24 @@ class Client(SessionControls, Generic[Output]):
         if self._connected is not None:
             raise LocalProtocolError("connect() was called already; a client is used once, make a new one")
         self._check_not_closed()
-        self._connected = LazyEvent()
-        try:
+        with self._starting():
             await checkpoint()  # building the first options of a process is slow
             self._check_not_closed()
             with running_client(self):
                 await self._connect(self._options)
             self._warns = self.is_open
+
+    @contextlib.contextmanager
+    def _starting(self) -> Iterator[None]:
+        """Connect or reopen in the block, which `close` cancels."""
+        self._connected, self._start = LazyEvent(), anyio.CancelScope()
+        try:
+            with self._start as scope:
+                yield
+            if scope.cancelled_caught:
+                raise ConnectionClosedError(CLOSED)
         finally:
+            self._start = None
             self._connected.set()
 
     async def _connect(self, given: ClientOptions[Output], last: Session | None = None) -> None:
@@ -264,31 +278,29 @@ class Client(SessionControls, Generic[Output]):
             raise LocalProtocolError("a session that is not on this machine's disk cannot be reopened")
         if old.workers.is_called_from_one:
             raise LocalProtocolError("reopen() waits for the handlers and listeners of the session: call it elsewhere")
-        self._connected = LazyEvent()
-        try:
-            now = earlier.shutdown.hand_over(old.options_in_effect(self._options))
-            options = await earlier.resumption.prepare_next(now, config_dir)
-            await earlier.shutdown.close()
-            await earlier.shutdown.released.wait()
-            if self._is_closed:
-                raise ConnectionClosedError(CLOSED)
-            options = earlier.resumption.leave_withdrawn(options)
-            connection = self._make_connection(options, earlier=earlier)
-            self._connection = connection
-            if self._current is not None:
-                self._current.connection = connection
-            with running_client(self):
-                await self._connect(options, old)
-            reports, old.late_reports[:] = old.late_reports[:], []
-            for hand_over in reports:
-                hand_over()
-            self._warns = self.is_open
-        except BaseException:
-            self.abort()
-            earlier.shutdown.clean_up()
-            raise
-        finally:
-            self._connected.set()
+        with self._starting():
+            try:
+                now = earlier.shutdown.hand_over(old.options_in_effect(self._options))
+                options = await earlier.resumption.prepare_next(now, config_dir)
+                await earlier.shutdown.close()
+                await earlier.shutdown.released.wait()
+                if self._is_closed:
+                    raise ConnectionClosedError(CLOSED)
+                options = earlier.resumption.leave_withdrawn(options)
+                connection = self._make_connection(options, earlier=earlier)
+                self._connection = connection
+                if self._current is not None:
+                    self._current.connection = connection
+                with running_client(self):
+                    await self._connect(options, old)
+                reports, old.late_reports[:] = old.late_reports[:], []
+                for hand_over in reports:
+                    hand_over()
+                self._warns = self.is_open
+            except BaseException:
+                self.abort()
+                earlier.shutdown.clean_up()
+                raise
 
     async def close(self, *, tasks: TasksAtClose = "stop") -> None:
         """Close the session and wait until its process has exited. Idempotent; takes at most `Timeouts.close`.
@@ -310,8 +322,9 @@ class Client(SessionControls, Generic[Output]):
         self.connection.handlers.close_inbox()
         from_within = current() is self
         await self.connection.shutdown.close(tasks=tasks, wait=not from_within, client=self)
-        if self._connected is not None and not self._connected.is_set() and not from_within:
-            await self._connected.wait()  # a pending `connect` fails once the client is closed
+        if self._start is not None and self._connected is not None and not from_within:
+            self._start.cancel()
+            await self._connected.wait()
         if not was_closed:
             self.connection.resumption.warn_forgotten()
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._base.configuration import Unshown
-from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.errors import CLIStartError, OptionsError
 from claude_agent_py._base.event_loop import run_to_its_end
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.planner import plan_launch
@@ -136,7 +137,7 @@ async def launch(
     Raises:
         OptionsError: An option cannot be applied.
         CLINotFoundError: The `claude` program was not found.
-        CLIStartError: The program cannot be started.
+        CLIStartError: The program cannot be started, or not within `Timeouts.connect`.
     """
     if transport is not None:
         cli = Path(PROGRAM)
@@ -162,7 +163,11 @@ async def launch(
         # Planning, forking and opening a session each hold up the event loop. Each also costs less if all concurrent
         # starts do it one after another: a fork empties the processor's caches.
         await checkpoint()
-        await transport.start()
+        limit = options.timeouts.connect
+        with anyio.move_on_after(limit) as scope:
+            await transport.start()
+        if scope.cancelled_caught:
+            raise CLIStartError(f"the program was not started within {limit:g} s", cli_path=str(cli))
     except BaseException:
         await launched.discard()
         raise

@@ -76,7 +76,10 @@ class Runs:
                 self._act(self._session.router.seal_run(run, self._session.now()))
         except BaseException as error:
             failure = error if isinstance(error, Exception) else make_handler_error("the prompts", error)
-            self.fail(run, lambda: failure)
+            if not run.is_over:
+                was_in_turn = run in self._session.router.turn_runs
+                self.fail(run, lambda: failure)
+                self._stop_work(run, was_in_turn=was_in_turn)
         finally:
             await close_stream(iterator)
 

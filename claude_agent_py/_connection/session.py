@@ -41,7 +41,7 @@ from claude_agent_py._connection.reported import Reported
 from claude_agent_py._connection.runs.readers import Readers
 from claude_agent_py._connection.wire_log import WireLog, wire_log
 from claude_agent_py._connection.workers import Workers
-from claude_agent_py._journal.engine import Engine
+from claude_agent_py._journal.engine import END_SESSION, Engine
 from claude_agent_py._journal.events import ReplyReceived
 from claude_agent_py._journal.live import LiveJournal, OpenRequest
 from claude_agent_py._journal.router import TurnRouter
@@ -68,9 +68,6 @@ if TYPE_CHECKING:
 _OF_REQUESTS: Final = frozenset(
     {ControlRequest, ControlResponse, ControlCancelRequest, HookStartedMessage, HookResponseMessage}
 )
-END_SESSION: Final = "end_session"
-"""The control request that makes the CLI exit."""
-
 ELSEWHERE: Final = (
     "the client belongs to the event loop of another thread; call it there, for example with anyio.from_thread.run or "
     "asyncio.run_coroutine_threadsafe"
@@ -366,8 +363,6 @@ class Session:
             settings = fields.get("settings")
             if isinstance(settings, Mapping) and turns_hooks_off(settings.get("env")):
                 raise OptionsError(f"{HOOKS_OFF} in their env disables all hooks", option="settings")
-        if subtype == END_SESSION:
-            self.engine.advance(Step.ASK_EXIT)  # from now on the CLI may exit at any time
         return await self.request(subtype, fields, self.options.timeouts.control if timeout is None else timeout)
 
     async def request(self, subtype: str, fields: Mapping[str, object], timeout: float | None) -> JSONObject:

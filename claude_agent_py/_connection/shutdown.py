@@ -360,14 +360,16 @@ class Shutdown:
                     with contextlib.suppress(anyio.get_cancelled_exc_class()):  # by asyncio itself
                         await launched.transport.close(grace=0.0)
                     await launched.transport.close(grace=0.0)  # continues it, or does nothing
-            if session.store_sync is not None:
-                with anyio.CancelScope(shield=True):
-                    await session.store_sync.end()
-            if self.kept_home is None:
-                self.clean_up()
         finally:
-            self._over.set()
-            self.released.set()
+            try:
+                if session.store_sync is not None:
+                    with anyio.CancelScope(shield=True):
+                        await session.store_sync.end()
+            finally:
+                if self.kept_home is None:
+                    self.clean_up()
+                self._over.set()
+                self.released.set()
 
     async def _let_it_finish(self) -> None:
         """After `close(tasks="leave")`, wait until the program is idle and exits, or until `abort`."""

@@ -35,6 +35,9 @@ from claude_agent_py.wire.control.frames import (
 from claude_agent_py.wire.messages.conversation import UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
+END_SESSION: Final = "end_session"
+"""The control request that makes the CLI exit."""
+
 UNSUPPORTED: Final = "unsupported_request"
 """The `error_code` that refuses an unknown request, as the CLI itself does."""
 
@@ -195,6 +198,8 @@ class Engine:
         request_id = f"req_{next(self._numbers)}"
         frame = {"type": "control_request", "request_id": request_id, "request": {"subtype": subtype, **fields}}
         self._to_send.append(encode_json(frame))
+        if subtype == END_SESSION:
+            self.advance(Step.ASK_EXIT)  # from now on the CLI may exit at any time
         request = self._pending[request_id] = PendingRequest(request_id, subtype, timeout, deadline, waiter)
         return request
 

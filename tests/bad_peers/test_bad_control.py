@@ -295,6 +295,18 @@ async def test_a_value_that_is_no_json_is_not_sent(start: MakeClient, value: Any
     assert fake.requests("x") == []
 
 
+async def test_a_request_to_exit_that_was_not_sent_explains_no_exit(start: MakeClient) -> None:
+    with anyio.fail_after(60):
+        async with start(FakeCLI(steps.wait_for_prompt(), steps.exit(0))) as client:
+            with pytest.raises(OptionsError):
+                await client.control("end_session", value=object())
+            with pytest.raises(CLIExitError):
+                await client.query("hi")
+            with pytest.raises(CLIExitError):
+                async for _ in client.messages():
+                    pass
+
+
 async def test_a_reply_to_an_interrupt_that_makes_no_sense_is_reported_as_such(start: MakeClient) -> None:
     fake = FakeCLI(steps.wait_for_prompt(), frames.init(), answers={"interrupt": {"response": {"still_queued": 5}}})
     with anyio.fail_after(60):

@@ -14,9 +14,11 @@ from claude_agent_py import (
     CLIStartError,
     ConnectionClosedError,
     Limits,
+    Timeouts,
 )
+from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, FakeTransport, frames, steps
-from claude_agent_py.transport import Transport
+from claude_agent_py.transport import LaunchPlan, Transport
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -101,6 +103,43 @@ async def test_one_that_fails_in_use(failing: str, fails_at: int, caplog: pytest
     assert transport.is_closed
 
 
+class Unstarted(Wrapped):
+    """Never starts."""
+
+    def __init__(self) -> None:
+        super().__init__(FakeCLI().transport(), "nothing")
+        self.was_asked = anyio.Event()
+
+    async def start(self) -> None:
+        self.was_asked.set()
+        await anyio.sleep_forever()
+
+
+async def test_one_that_never_starts() -> None:
+    transport = Unstarted()
+    client = Client(ClientOptions(timeouts=Timeouts(connect=0.05)), transport=transport)
+    with anyio.fail_after(60), pytest.raises(CLIStartError, match=r"not started within 0\.05 s"):
+        await client.connect()
+    assert transport.is_closed
+
+
+async def test_one_that_never_starts_can_be_closed() -> None:
+    transport = Unstarted()
+    client = Client(transport=transport)
+
+    async def connect() -> None:
+        with pytest.raises(ConnectionClosedError, match="the client is closed"):
+            await client.connect()
+
+    with anyio.fail_after(20):  # less than `Timeouts.connect`
+        async with anyio.create_task_group() as group:
+            group.start_soon(connect)
+            await transport.was_asked.wait()
+            await client.close()
+            await client.wait_closed()
+    assert transport.is_closed
+
+
 async def test_the_error_of_a_session_names_the_first_of_a_group() -> None:
     class Grouping(Wrapped):
         async def receive(self) -> bytes:
@@ -115,18 +154,29 @@ async def test_the_error_of_a_session_names_the_first_of_a_group() -> None:
             pytest.fail("it starts")
 
 
-async def test_one_that_cannot_be_closed(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("store", [None, MemoryStore()], ids=["", "with a store"])
+async def test_one_that_cannot_be_closed(store: MemoryStore | None, caplog: pytest.LogCaptureFixture) -> None:
     class Unclosable(Wrapped):
         async def close(self, *, grace: float = 5.0) -> None:
             await super().close(grace=grace)
             raise OSError("my close is broken")
 
-    client = Client(transport=Unclosable(FakeCLI().transport(), "nothing"))
+    def spawn(plan: LaunchPlan) -> Transport:
+        plans.append(plan)
+        return Unclosable(FakeCLI().transport(), "nothing")
+
+    plans: list[LaunchPlan] = []
+    client = Client(ClientOptions(spawn=spawn, home=True, settings={"model": "haiku"}, session_store=store))
     with anyio.fail_after(60):
         await client.connect()
+        assert all(path.exists() for path in plans[0].files)
         await client.close()
         await client.wait_closed()
     assert "my close is broken" in caplog.text
+    home, files = plans[0].home, plans[0].files
+    assert home is not None
+    assert files
+    assert not any(path.exists() for path in (home, *files))
 
 
 async def test_a_session_whose_end_fails_as_well(

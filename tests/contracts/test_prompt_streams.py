@@ -87,6 +87,29 @@ async def test_a_bad_prompt_in_it_fails_the_run(start: MakeClient) -> None:
             assert (await client.query("next")).text == "next"
 
 
+async def test_the_work_on_one_that_fails_is_stopped(start: MakeClient) -> None:
+    begins = frames.init(user_message_uuids=[frames.prompt_field("uuid")])
+    fake = FakeCLI(steps.wait_for_prompt(), begins, steps.wait_for_prompt())
+
+    async def prompts() -> AsyncIterator[str]:
+        yield "begun"
+        yield "queued"
+        await begun.wait()
+        raise LookupError("no more")
+
+    begun = anyio.Event()
+    with anyio.fail_after(60):
+        async with start(fake) as client:
+            run = client.query(prompts())
+            await anext(run)
+            begun.set()
+            with pytest.raises(LookupError, match="no more"):
+                await run
+            await fake.wait_received({"request": {"subtype": "interrupt"}})
+    sent = [frame["uuid"] for frame in fake.received_like({"type": "user"})]
+    assert [request["message_uuid"] for request in fake.requests("cancel_async_message")] == sent
+
+
 async def test_one_that_does_not_close_is_left(
     start: MakeClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
