@@ -136,9 +136,13 @@ class Updates:
         """The plan that the editor shows."""
         self._mode: str | None = None
         self._calls: dict[str, schema.ToolCallStart] = {}
-        """The calls without a result that the editor shows, by id."""
+        """The calls that the editor shows, by id: those without a result, and those of this turn and the last."""
         self._tasks: dict[str, schema.ToolCallStart] = {}
         """The background tasks that the editor shows, by id."""
+        self._ends: dict[str, schema.ToolCallProgress] = {}
+        """The ends of these calls and tasks, by id."""
+        self._last_calls: list[str] = []
+        """The calls that had a result when the last turn ended."""
         self._foreground: dict[str, TaskStarted | TaskReopened] = {}
         """The tasks whose call still waits for them, and which the editor shows as that call."""
 
@@ -165,6 +169,7 @@ class Updates:
         if isinstance(event, ResultMessage):
             self._said.clear()
             self._replayed.clear()
+            self._forget_calls()
         elif isinstance(event, InitMessage):
             yield from self._list_plan()  # a new conversation has a new list
         mode = event.permission_mode if isinstance(event, InitMessage | StatusMessage) else None
@@ -199,6 +204,9 @@ class Updates:
             yield from _tell(said, text.getvalue()[self._replayed.get(said, 0) :])
         for mine, its in ((self._calls, replay._calls), (self._tasks, replay._tasks)):
             yield from (started for name, started in mine.items() if name not in its)
+        for name, ended in self._ends.items():
+            if name not in replay._ends or replay._ends[name].status != ended.status:
+                yield ended
         self._plan = replay._plan
         yield from self._list_plan()
 
@@ -224,6 +232,13 @@ class Updates:
             self._thought.clear()
 
     # Tool calls
+
+    def _forget_calls(self) -> None:
+        """Forget the calls of the turn before this one, which ends: the CLI has written them by now."""
+        for name in self._last_calls:
+            self._calls.pop(name, None)
+            self._ends.pop(name, None)
+        self._last_calls = [name for name in self._calls if name in self._ends]
 
     def _on_call(self, fact: CallStarted) -> Iterator[Update]:
         shown = describe(fact.call.name, fact.call.input, self._folder)
@@ -251,11 +266,10 @@ class Updates:
             )
 
     def _on_call_end(self, fact: CallEnded) -> Iterator[Update]:
-        self._calls.pop(fact.id, None)
         given = describe(fact.call.name, fact.call.input, self._folder)
         # The editor keeps showing a diff that was applied.
         is_shown = bool(given["content"]) and not fact.result.is_error
-        yield schema.ToolCallProgress(
+        self._ends[fact.id] = schema.ToolCallProgress(
             session_update="tool_call_update",
             tool_call_id=fact.call.id,
             title=given["title"],
@@ -263,6 +277,7 @@ class Updates:
             content=None if is_shown else [tool_content(block) for block in _list_content(fact.result)],
             raw_output=fact.structured if len(str(fact.structured)) <= RESULT_CHARS else None,
         )
+        yield self._ends[fact.id]
         yield from self._list_plan()
 
     # Background tasks
@@ -271,6 +286,7 @@ class Updates:
         if not fact.is_backgrounded:
             self._foreground[fact.task_id] = fact
             return
+        self._ends.pop(fact.task_id, None)
         self._tasks[fact.task_id] = schema.ToolCallStart(
             session_update="tool_call",
             tool_call_id=_task_id(fact.task_id),
@@ -309,13 +325,14 @@ class Updates:
         started = self._tasks.get(task_id)
         if started is None:
             return
-        yield schema.ToolCallProgress(
+        self._ends[task_id] = schema.ToolCallProgress(
             session_update="tool_call_update",
             tool_call_id=_task_id(task_id),
             title=started.title,
             status="completed" if status is TaskStatus.COMPLETED else "failed",
             content=[tool_content(text_block(_cut(text)))] if text else None,
         )
+        yield self._ends[task_id]
 
     # The to-do list
 

@@ -141,6 +141,31 @@ async def test_a_session_that_is_loaded_within_an_answer_shows_all_of_it_once(st
     assert opened.editor.text == "Hello friend."
 
 
+@pytest.mark.parametrize("is_over", [False, True], ids=["within the turn", "after it"])
+async def test_what_has_ended_is_loaded_as_ended_while_the_transcript_is_behind(is_over: bool, open_agent: Any) -> None:
+    gate = Gate()
+    call = frames.assistant([frames.tool_use_block("Bash", {"command": "ls"}, id="t1")])
+    task = frames.task_started("b1", task_type="local_bash", description="Tests", is_backgrounded=True)
+    opened = await open_agent(
+        *[steps.wait_for_prompt(), frames.init(), call, task, frames.tool_result("t1", "none")],
+        *[*frames.task_end("b1"), frames.assistant("Soon."), steps.wait_gate(gate), frames.result("Soon.")],
+    )
+    await opened.begin()
+    running = asyncio.create_task(opened.prompt())
+    await opened.editor.says("Soon.")
+    if is_over:
+        gate.open()
+        await running
+    [prompt] = opened.fake.received_like({"type": "user"})
+    opened.store(prompt["message"], call["message"], uuid=prompt["uuid"])
+    opened.editor.updates.clear()
+    await opened.agent.load_session(session_id=opened.session_id, cwd=str(opened.folder))
+    statuses = {update.tool_call_id: update.status for update in opened.editor.updates if "tool_call" in str(update)}
+    assert statuses == {"t1": "completed", "task:b1": "completed"}
+    gate.open()
+    await running
+
+
 async def test_a_session_that_is_loaded_before_its_first_prompt_has_no_history(open_agent: Any) -> None:
     opened = await open_agent()
     await opened.begin()
