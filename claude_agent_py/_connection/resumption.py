@@ -8,11 +8,9 @@ import sys
 import warnings
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._base.event_loop import run_file_work
-from claude_agent_py._base.lazy_names import LazyModule
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._connection.runs.run_state import NEVER_AWAITED, RunState
@@ -21,11 +19,6 @@ from claude_agent_py._journal.open_runs import TurnResumed, Verdict
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
-
-if TYPE_CHECKING:
-    from claude_agent_py.sessions import resuming
-else:  # few processes die
-    resuming = LazyModule("claude_agent_py.sessions.resuming")
 
 
 class Resumption:
@@ -89,12 +82,10 @@ class Resumption:
             return options
         is_new = options.fork_session or not (options.resume or options.continue_conversation)
         prompts = [prompt.uuid for run in self.cut_off for prompt in run.unanswered]
-        found = await run_file_work(_find_prompts, session_id, prompts, config_dir)
+        found = await run_file_work(_find_prompts, session_id, prompts, config_dir, is_new)
         if found is None and is_new:
             if reported.has_answered:
                 logger.warning("the transcript of the session %s is gone: the conversation begins anew", session_id)
-            with contextlib.suppress(ClaudeAgentError, OSError):  # if it stays, the CLI says so
-                await run_file_work(resuming.remove_begun, session_id, config_dir)
             return options.replace(session_id=session_id)
         for prompt, first in (found or {}).items():
             if prompt != first:
@@ -207,9 +198,17 @@ class Resumption:
         return again, lost
 
 
-def _find_prompts(session_id: str, prompts: Sequence[str], config_dir: Path) -> dict[str, str] | None:
-    """Return which prompts are in the transcript of a session, as `find_prompts` does; None if it has no message."""
-    try:
-        return resuming.find_prompts(session_id, prompts, config_dir)
-    except ClaudeAgentError:
-        return None
+def _find_prompts(session_id: str, prompts: Sequence[str], config_dir: Path, is_new: bool) -> dict[str, str] | None:
+    """Return which prompts are in the transcript of a session, as `find_prompts` does; None if it has no message.
+
+    Such a transcript is removed if the session is new, because the next CLI would not begin it.
+    """
+    from claude_agent_py.sessions import resuming  # few processes die
+
+    found = None
+    with contextlib.suppress(ClaudeAgentError, OSError):
+        found = resuming.find_prompts(session_id, prompts, config_dir)
+    if found is None and is_new:
+        with contextlib.suppress(ClaudeAgentError, OSError):  # if it stays, the CLI says so
+            resuming.remove_begun(session_id, config_dir)
+    return found

@@ -36,7 +36,6 @@ from claude_agent_py._journal.facts import (
     TurnEnded,
     TurnStarted,
 )
-from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py._journal.views import MessageFold, View
 from claude_agent_py.observe.open_spans import (
     CALL_STATUSES,
@@ -44,9 +43,10 @@ from claude_agent_py.observe.open_spans import (
     MAX_SECRET_CHARS,
     OpenSpan,
     Texts,
+    describe_end,
     pick_larger,
 )
-from claude_agent_py.observe.spans import TASK_STATUSES, Span, SpanKind, describe_usage
+from claude_agent_py.observe.spans import TASK_STATUSES, Span, SpanKind
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.content import TextBlock, ThinkingBlock, text_of
 from claude_agent_py.wire.messages.tasks import AGENT_TYPES, CHILD_AGENT
@@ -391,26 +391,18 @@ class SpanFold(View):
     def _on_task_finished(self, fact: TaskFinished | TaskRevised, at: float) -> None:
         task, outcome = self._tasks.pop(fact.task_id, None), fact.outcome
         if task is None:
-            self._on_correction(fact, self._describe_end(outcome))
+            self._on_correction(fact, describe_end(outcome, self._texts))
             return
         self._end_model(fact.task_id)
         self._conversations.pop(fact.task_id, None)
         task.end = task.end or at  # the change of the status has the exact end
         task.status = TASK_STATUSES.get(outcome.status, "running")
-        task.attributes |= self._describe_end(outcome)
+        task.attributes |= describe_end(outcome, self._texts)
         if outcome.usage is not None and outcome.usage.cost_usd is not None:
             task.cost_usd = outcome.usage.cost_usd
         if at != task.end:
             task.attributes["notified_at"] = at
         self._report(task)
-
-    def _describe_end(self, outcome: TaskOutcome) -> JSONObject:
-        """Return the attributes of a task's span about its end. One without a value replaces an earlier one."""
-        return {
-            "output": self._texts.shorten(outcome.summary),
-            "error": self._texts.shorten(outcome.failure_reason),
-            **describe_usage(outcome),
-        }
 
     # Requests of the CLI, and hooks
 

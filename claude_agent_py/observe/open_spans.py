@@ -9,7 +9,8 @@ import msgspec
 
 from claude_agent_py._base.redaction import find_secrets, hide_secrets, hide_values, without_secrets
 from claude_agent_py._journal.facts import MAIN, Tokens, ToolCallStatus
-from claude_agent_py.observe.spans import Span, SpanKind, SpanStatus, only_known
+from claude_agent_py._journal.tasks.outcome import TaskOutcome
+from claude_agent_py.observe.spans import Span, SpanKind, SpanStatus, describe_usage, only_known
 from claude_agent_py.wire.base import JSONObject
 
 NAME_CHARS: Final = 80
@@ -102,3 +103,12 @@ def pick_larger(one: Tokens | None, other: Tokens | None) -> Tokens | None:
     if one is None or other is None:
         return one or other
     return other if other.total >= one.total else one
+
+
+def describe_end(outcome: TaskOutcome, texts: Texts) -> JSONObject:
+    """Return the attributes of a task's span about its end. One without a value replaces an earlier one."""
+    return {
+        "output": texts.shorten(outcome.summary),
+        "error": texts.shorten(outcome.failure_reason),
+        **describe_usage(outcome),
+    }

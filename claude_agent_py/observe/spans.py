@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -243,7 +243,7 @@ def describe_usage(outcome: TaskOutcome) -> JSONObject:
     return found
 
 
-def only_known(attributes: Mapping[str, Any]) -> JSONObject:
+def only_known(attributes: Mapping[str, object]) -> JSONObject:
     """Return the attributes that have a value."""
     return {key: value for key, value in attributes.items() if value not in (None, "")}
 
@@ -272,7 +272,7 @@ class SpanLog:
         if len(self._spans) > self._max:
             self._thin_out()
 
-    def revise(self, fact: TaskFinished | TaskRevised, attributes: Mapping[str, Any]) -> None:
+    def revise(self, fact: TaskFinished | TaskRevised, attributes: Mapping[str, object]) -> None:
         """Correct the span of a task that was added before its usage had been counted, or its end reported."""
         usage, status = fact.outcome.usage, TASK_STATUSES.get(fact.outcome.status)
         for index in range(len(self._spans) - 1, -1, -1):
