@@ -16,7 +16,7 @@ import anyio
 from claude_agent_py._base.errors import CLOSED, ClaudeAgentError, ConnectionClosedError
 from claude_agent_py._base.event_loop import from_any_thread
 from claude_agent_py._base.log import logger
-from claude_agent_py._base.streams import LazyEvent
+from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
 from claude_agent_py._connection.answering.request_handlers import RequestHandlers
 from claude_agent_py._connection.launching import Launched
 from claude_agent_py._connection.resumption import Resumption
@@ -38,6 +38,9 @@ LOOK_EVERY: Final = 0.1
 
 LISTENER_GRACE: Final = 2.0
 """Seconds that listeners get at the end to empty their queues."""
+
+CHILD_GRACE: Final = 2.0
+"""Seconds that child agents, whose processes are killed, get to report their end."""
 
 EXIT_GRACE: Final = 3.0
 """How long a CLI may take to exit after the end of its output, in seconds. Then it counts as gone without an exit
@@ -73,8 +76,10 @@ class Shutdown:
         self._handlers = handlers
         self._resumption = resumption
         self._act = act
-        self.children: set[Callable[[], None]] = set()
+        self.children: set[Callable[[EndedBy], None]] = set()
         """Functions that each cancel a child agent."""
+        self.child_ended: RepeatingEvent = RepeatingEvent()
+        """Set when one of them has been taken out."""
         self._abort_soon: Callable[[], object] | None = None
         """Calls `_on_abort` in the event loop, from any thread; None before the session is open."""
         self._grace = 0.0
@@ -200,8 +205,9 @@ class Shutdown:
 
     def cancel_children(self) -> None:
         """Cancel the child agents without waiting."""
+        _, by = _why_tasks_end(self._session, is_asked=True)
         for cancel in list(self.children):
-            cancel()
+            cancel(by)
 
     def _request(
         self, step: Step, grace: float = 0.0, deadline: float = math.inf, *, why: str = CLOSED, client: object = None
@@ -322,11 +328,15 @@ class Shutdown:
         session.intake.reconciler.stop()  # its worker ends meanwhile, which is cheaper than to cancel it
         # The CLI reports that it stops its shells as it ends, but not why.
         session.intake.expect_end(*_why_tasks_end(session, is_asked=True))
+        self.cancel_children()
         transport, output_over = session.transport, session.output_over
         await transport.close(grace=self._grace)
         for event in (output_over, self._transport_over) if transport.needs_run else (output_over,):
             if not event.is_set():
                 await event.wait(self._at_most(DRAIN_GRACE))
+        deadline = self._at_most(CHILD_GRACE)
+        while self.children and (left := deadline - anyio.current_time()) > 0:
+            await self.child_ended.wait(left)
         await self._end_stream()
         await self._drain()
         self._has_ended = True

@@ -265,7 +265,9 @@ class ChildRun:
         self.report = report
         if status == "Cancel":
             self._set_cause(self.task_id, self._cancelled_by)
-        self.parent.connection.shutdown.children.discard(self.cancel)
+        shutdown = self.parent.connection.shutdown
+        shutdown.children.discard(self.cancel)
+        shutdown.child_ended.set()
         if self._is_left:
             self._hand_over(report)
         try:

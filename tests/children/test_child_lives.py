@@ -264,6 +264,22 @@ async def test_closing_the_client_ends_its_children(agent_of: MakeAgent) -> None
             pass  # they end
 
 
+@pytest.mark.parametrize("how", ["wait", "abort"])
+async def test_the_end_of_a_child_is_told_before_its_session_is_over(how: str, agent_of: MakeAgent) -> None:
+    fake = child_cli(steps.wait_for_prompt(), steps.hang())
+    with anyio.fail_after(60):
+        client = parent(timeouts=Timeouts(close=1.0))
+        async with client:
+            facts = client.journal()
+            task = await client.spawn(agent_of(fake), "Do it.")
+            await fake.wait_received({"type": "user"})
+            if how == "abort":
+                client.abort()
+            await client.close(tasks="wait")
+        assert (task.status, task.outcome and task.outcome.ended_by) == (TaskStatus.STOPPED, EndedBy.PROGRAM)
+        assert [fact.task_id async for fact in facts if isinstance(fact, TaskFinished)] == [task.id]
+
+
 async def test_a_session_that_is_dropped_ends_its_children(agent_of: MakeAgent) -> None:
     fake = child_cli(steps.wait_for_prompt(), steps.hang())
     with anyio.fail_after(60):
