@@ -97,8 +97,8 @@ class Runs:
         self._act()
 
     def send(self, run: RunState, prompt: UserMessage) -> None:
-        """Send another prompt of a run, unless it has ended. Returns before it is written. Raises like `start`."""
-        if run.is_over:
+        """Send another prompt of a run, unless it takes no more. Returns before it is written. Raises like `start`."""
+        if run.is_over or run.is_sealed:
             return
         self._send_prompt(run, prompt)
         self._session.router.add_prompt(run, prompt.uuid, self._session.now())
@@ -141,8 +141,7 @@ class Runs:
 
     def seal(self, run: RunState) -> None:
         """Send no more prompts of a run. It ends if it has been interrupted and all of them are answered."""
-        if run.sending is not None:
-            run.sending.cancel()
+        run.stop_sending()
         self._act(self._session.router.seal_run(run, self._session.now()))
 
     def withdraw(self, run: RunState) -> bool | None:

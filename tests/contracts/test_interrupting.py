@@ -118,6 +118,36 @@ async def test_one_of_an_iterable_ends_although_its_prompts_were_queued(start: M
             assert (await run.result()).prompts == [*receipt.cancelled]
 
 
+async def test_one_of_an_iterable_sends_no_more_prompts(start: MakeClient) -> None:
+    gate, wanted = Gate(), anyio.Event()
+
+    async def two() -> AsyncIterator[str]:
+        yield "first"
+        await wanted.wait()
+        yield "second"
+
+    removing = steps.wait_for_request("cancel_async_message")
+    fake = FakeCLI(
+        [begin(ONE), steps.wait_for_prompt("first"), removing, steps.wait_gate(gate)],
+        [steps.answer({"cancelled": True}), frames.lifecycle("cancelled")],
+    )
+    with anyio.fail_after(60):
+        async with start(fake) as client:
+            await begun(client, ONE)
+            run = client.query(two())
+            await fake.wait_received({"type": "user", "message": {"content": "first"}})
+            async with anyio.create_task_group() as group:
+                group.start_soon(run.interrupt)
+                await fake.wait_received({"request": {"subtype": "cancel_async_message"}})
+                wanted.set()
+                await anyio.wait_all_tasks_blocked()
+                gate.open()
+            with pytest.raises(PromptCancelledError):
+                await run
+    assert [frame["message"]["content"] for frame in fake.received_like({"type": "user"})] == ["hi", "first"]
+    assert fake.requests("interrupt") == []
+
+
 async def test_a_queued_one_also_removes_the_other_queued_prompts(start: MakeClient) -> None:
     fake = FakeCLI(begin(ONE), sent(TWO), sent(THREE), removed(TWO), removed(THREE))
     with anyio.fail_after(60):

@@ -23,7 +23,6 @@ from claude_agent_py._connection.runs.result import (
     make_result,
 )
 from claude_agent_py._connection.runs.run_state import NEVER_AWAITED, RunState
-from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py._journal.text import TextFold
 from claude_agent_py._journal.tool_calls import ToolCallRecord
 from claude_agent_py.options.output_shape import Output
@@ -273,9 +272,8 @@ class Run(Generic[Output]):
             if is_queued is None:
                 return InterruptReceipt(outcome="too_late")
             return InterruptReceipt(outcome="dequeued" if is_queued else "interrupted")
-        runs = router.open_runs if cancel_queued else (state,)
-        queued = [prompt for run in runs for prompt in router.queued_prompts(run)]
-        dequeued = tuple([prompt for prompt in queued if await _dequeue(state.session, prompt)])
+        state.stop_sending()
+        dequeued = await _dequeue(state.session, router.open_runs if cancel_queued else (state,))
         if state.prompts and set(dequeued).issuperset(state.prompts):
             connection.runs.seal(state)
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
@@ -309,10 +307,14 @@ class Run(Generic[Output]):
             await self._release()
 
 
-async def _dequeue(session: ControlPort, prompt: str) -> bool:
-    """Remove a prompt from the CLI's queue. Return whether it was still there."""
-    reply = await session.control("cancel_async_message", message_uuid=prompt)
-    return reply.get("cancelled") is True
+async def _dequeue(session: Any, runs: Iterable[RunState]) -> tuple[str, ...]:
+    """Remove the queued prompts of runs from the CLI's queue. Return those that were still there."""
+    removed: list[str] = []
+    for prompt in [prompt for run in runs for prompt in session.router.queued_prompts(run)]:
+        reply = await session.control("cancel_async_message", message_uuid=prompt)
+        if reply.get("cancelled") is True:
+            removed.append(prompt)
+    return tuple(removed)
 
 
 class OldText:

@@ -72,6 +72,12 @@ class RunState(OpenRun):
             self.sending.cancel()
         self._over.set()
 
+    def stop_sending(self) -> None:
+        """Send no more prompts of an async iterable."""
+        self.is_sealed = True
+        if self.sending is not None:
+            self.sending.cancel()
+
     @property
     def is_forgotten(self) -> bool:
         """Whether it was sent, and the program has neither awaited nor iterated nor ended it."""
