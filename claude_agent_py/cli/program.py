@@ -28,7 +28,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("demo", "Run two subagents and a shell command in the background, offline."),
     "offline": ("offline", "Run a program against a scripted model, without a key or network."),
     "inbox": ("inbox", "List and answer the open questions in an inbox file."),
-    "fleet": ("fleet", "Run and manage durable sessions on many machines."),
+    "fleet": ("fleet", "Run and manage durable sessions, on one machine or on many."),
     "timeline": ("timeline", "Write the timeline of a session as an HTML page, or in a format for a viewer."),
 }
 """The module and the help text of each command.
