@@ -24,12 +24,13 @@ import anyio
 from claude_agent_py._base.errors import ControlTimeoutError, StoreError
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py._base.json_object import JSONObject
+from claude_agent_py._base.log import logger
 from claude_agent_py._base.private_files import find_other
 from claude_agent_py._connection import answering
 from claude_agent_py._connection.answering.request_handlers import RequestHandlers
 from claude_agent_py._connection.current import keep_current
 from claude_agent_py._connection.launching import Launched
-from claude_agent_py._connection.reported import OwnTaskList, Reported, find_refusal
+from claude_agent_py._connection.reported import PATIENCE, OwnTaskList, Reported, describe_retry, find_refusal
 from claude_agent_py._connection.resumption import Resumption
 from claude_agent_py._connection.running import Runs
 from claude_agent_py._connection.runs.withheld import is_withheld
@@ -256,6 +257,11 @@ class Connection:
         if message.error is not None:
             self._check_login(message)
 
+    def _note_retry(self, message: APIRetryMessage) -> None:
+        log = logger.warning if message.attempt == PATIENCE else logger.info
+        log("the API %s; the run waits", describe_retry(message))
+        self._check_login(message)
+
     def _check_login(self, message: APIRetryMessage | AssistantMessage) -> None:
         session = self.session
         refusal = find_refusal(message)
@@ -324,7 +330,7 @@ class Connection:
     _NOTED: ClassVar[Mapping[type, Callable[..., None]]] = {
         **dict.fromkeys(Reported.HANDLERS, lambda self, message: self.session.reported.track(message)),
         AssistantMessage: _note_answer,
-        APIRetryMessage: _check_login,
+        APIRetryMessage: _note_retry,
         MalformedFrame: _note_garbage,
     }
     """What to call for the messages that concern more than their readers and the tasks."""

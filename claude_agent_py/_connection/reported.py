@@ -149,6 +149,13 @@ def find_refusal(message: APIRetryMessage | AssistantMessage) -> str | None:
     return None
 
 
+def describe_retry(message: APIRetryMessage) -> str:
+    """Return what the API did, so that the CLI sends a request again, and how often it has."""
+    status = message.error_status
+    did = "could not be reached" if status is None else f"answered with HTTP {status}"
+    return f"{did} (retry {message.attempt} of {message.max_retries})"
+
+
 def _find_session_id(options: ClientOptions) -> str | None:
     """Return the session id that the options determine, or None: a fork gets a new one, and a title is not an id."""
     if options.session_id is not None:

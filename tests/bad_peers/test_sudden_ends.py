@@ -22,6 +22,7 @@ from claude_agent_py import (
     ConnectionClosedError,
     MalformedFrame,
     ResultMessage,
+    RunTimeoutError,
     TaskStatus,
     Timeouts,
 )
@@ -376,6 +377,28 @@ async def test_a_run_whose_key_is_refused_does_not_wait_for_ten_attempts() -> No
     async with Client(transport=fake.transport()) as client:
         with anyio.fail_after(60), pytest.raises(AuthenticationError, match=r"\(HTTP 401\) after 3 attempts"):
             await client.query("hi")
+
+
+@pytest.mark.parametrize(("status", "did"), [(529, "answered with HTTP 529"), (None, "could not be reached")])
+async def test_a_run_that_waits_for_the_api_says_so(
+    status: int | None, did: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The CLI tries ten times, for minutes: the log says so, and the error of a time limit."""
+
+    def retry(attempt: int) -> dict[str, Any]:
+        return frames.system("api_retry", attempt=attempt, max_retries=10, retry_delay_ms=1, error_status=status)
+
+    fake = FakeCLI(steps.wait_for_prompt(), frames.init(), retry(1), retry(2), retry(3))
+    async with Client(transport=fake.transport()) as client:
+        run = client.query("hi", timeout=0.5)
+        with anyio.fail_after(60), caplog.at_level("INFO"), pytest.raises(RunTimeoutError) as caught:
+            await run
+    assert caught.value.waiting_for == (f"the API, which {did} (retry 3 of 10)",)
+    said = [(record.levelname, record.message) for record in caplog.records]
+    assert said == [
+        (level, f"the API {did} (retry {attempt} of 10); the run waits")
+        for attempt, level in enumerate(("INFO", "INFO", "WARNING"), 1)
+    ]
 
 
 async def test_a_run_without_a_login_does_not_wait_for_its_result() -> None:

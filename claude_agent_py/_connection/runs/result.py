@@ -534,7 +534,8 @@ class RunTimeoutError(RunError, TimeoutError):
         self.timeout = timeout
         """The limit, in seconds."""
         self.waiting_for: tuple[str, ...] = ()
-        """What the CLI was waiting for, such as `the tool Bash` or `the MCP server 'db'`; empty if unknown."""
+        """What the CLI was waiting for, such as `the tool Bash`, `the MCP server 'db'` or `the API, which answered with
+        HTTP 529 (retry 3 of 10)`; empty if unknown."""
         what = {"first_message": "brought no message", "silence": "made no progress"}.get(kind, "did not end")
         super().__init__(f"the run {what} within {timeout:g} s", result=result)
 

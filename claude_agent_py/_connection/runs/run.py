@@ -14,6 +14,7 @@ from claude_agent_py import tools  # loads on first use
 from claude_agent_py._base.errors import BacklogError, RunFailed
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection import runs
+from claude_agent_py._connection.reported import describe_retry
 from claude_agent_py._connection.runs.result import (
     InterruptedRunError,
     RunResult,
@@ -27,6 +28,8 @@ from claude_agent_py._journal.text import TextFold
 from claude_agent_py._journal.tool_calls import ToolCallRecord
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.tasks.task import Task
+from claude_agent_py.wire.messages.conversation import AssistantMessage
+from claude_agent_py.wire.messages.system import APIRetryMessage
 
 Part = TypeVar("Part")
 
@@ -222,14 +225,8 @@ class Run(Generic[Output]):
             except StructuredOutputError as missing:  # expected: the run did not complete
                 error.result = missing.result
         if isinstance(error, RunTimeoutError):
-            error.waiting_for = self._state.pending_servers or self._find_pending_tools(error.result)
+            error.waiting_for = self._state.pending_servers or _find_pending(error.result)
         return error
-
-    def _find_pending_tools(self, result: RunResult) -> tuple[str, ...]:
-        with contextlib.suppress(BacklogError):  # messages were dropped
-            cut_off = [call for call in result.tool_calls if call.was_cut_off and call.agent_id is None]
-            return tuple(f"the tool {call.name}" for call in cut_off)
-        return ()
 
     def _make_result(self) -> RunResult:
         options = self._state.session.options
@@ -332,6 +329,19 @@ class OldText:
         return (
             f"<no text yet: await the run for its text, (await run).text, or iterate run.text_stream(): {self._run!r}>"
         )
+
+
+def _find_pending(result: RunResult) -> tuple[str, ...]:
+    """Return what the main agent was waiting for: tools, or the API, which the CLI asks again."""
+    with contextlib.suppress(BacklogError):  # messages were dropped
+        if cut_off := [call for call in result.tool_calls if call.was_cut_off and call.agent_id is None]:
+            return tuple(f"the tool {call.name}" for call in cut_off)
+        for message in reversed(result.messages):
+            if isinstance(message, APIRetryMessage):
+                return (f"the API, which {describe_retry(message)}",)
+            if isinstance(message, AssistantMessage):
+                break
+    return ()
 
 
 class _Parts(AsyncIterator[Part]):
