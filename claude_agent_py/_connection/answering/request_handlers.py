@@ -15,6 +15,7 @@ from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import contain_cancellation, run_until_wait
 from claude_agent_py._connection import answering
 from claude_agent_py._connection.answering.preloading import needs_hooks, needs_permissions, needs_servers
+from claude_agent_py._connection.current import note_answering
 from claude_agent_py._connection.session import ChildLink, Session
 from claude_agent_py._journal.engine import UNSUPPORTED
 from claude_agent_py._journal.events import RequestUnreadable
@@ -125,6 +126,8 @@ class RequestHandlers:
         """Call the handler of a request, and send its answer."""
         request, request_id = frame.request, self._name(frame.request_id)
         reply: ControlSuccess | ControlFailure | None = None
+        if self._find_agent(request) is None:
+            note_answering(self._session)
         self._tell(ControlRequest(request_id=request_id, request=request) if self._session.agent_id else frame)
         try:
             payload = await contain_cancellation(self._call_room(request_id, request, cancellation))

@@ -14,6 +14,7 @@ from claude_agent_py import tools  # loads on first use
 from claude_agent_py._base.errors import BacklogError, RunFailed
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection import runs
+from claude_agent_py._connection.current import is_waited_for
 from claude_agent_py._connection.reported import describe_retry
 from claude_agent_py._connection.runs.result import (
     InterruptedRunError,
@@ -71,6 +72,7 @@ class Run(Generic[Output]):
         """Whether an iteration has reached the end, so that the next one starts over."""
         self._result: RunResult[Output] | None = None
         self._was_awaited = False
+        self._has_warned = False
 
     def __del__(self) -> None:
         state = self._state
@@ -151,6 +153,7 @@ class Run(Generic[Output]):
             return ready
         if self._client is None:
             await self._start()
+        self._warn_of_deadlock()
         try:
             message: runs.RunMessage = await self._state.mailbox.get()
         except StopAsyncIteration:
@@ -201,6 +204,7 @@ class Run(Generic[Output]):
         if self._client is None:
             await self._start()
         self._state.mailbox.skip_unrecorded()
+        self._warn_of_deadlock()
         await self._state.wait()
         await self._release()
         if self._state.failure is not None:
@@ -209,6 +213,15 @@ class Run(Generic[Output]):
             self._result = self._make_result()
             self._log_unfinished(self._result)
         return self._result
+
+    def _warn_of_deadlock(self) -> None:
+        """Warn if a handler or tool waits for a prompt that its own turn, which waits for the handler, goes before."""
+        if not self._has_warned and not self.done and is_waited_for(self._state.session):
+            self._has_warned = True
+            logger.warning(
+                "a tool, hook or permission handler waits for a prompt to its own session, which is answered after the "
+                "turn that waits for the handler: use run(...) or client.spawn(...) there, or do not wait"
+            )
 
     async def _finish(self) -> RunResult[Output]:
         result = await self.result()
