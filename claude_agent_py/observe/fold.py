@@ -389,10 +389,11 @@ class SpanFold(View):
             task.attributes["error"] = self._texts.shorten(fact.failure_reason)
 
     def _on_task_finished(self, fact: TaskFinished | TaskRevised, at: float) -> None:
-        task, outcome = self._tasks.pop(fact.task_id, None), fact.outcome
-        if task is None:
+        task, outcome = self._tasks.get(fact.task_id), fact.outcome
+        if task is None or task.id != fact.id:  # the task may run again
             self._on_correction(fact, describe_end(outcome, self._texts))
             return
+        del self._tasks[fact.task_id]
         self._end_model(fact.task_id)
         self._conversations.pop(fact.task_id, None)
         task.end = task.end or at  # the change of the status has the exact end

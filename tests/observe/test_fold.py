@@ -380,6 +380,25 @@ def test_a_corrected_outcome_replaces_all_that_the_span_of_the_task_tells() -> N
     assert (summary.cost_usd, summary.failed) == (0.25, [])
 
 
+def test_the_corrected_outcome_of_a_run_is_not_the_end_of_the_next_run() -> None:
+    outcome: dict[str, Any] = {"task_id": "c1", "evidence": "notification", "status": "completed"}
+    exact = outcome | {"usage": {"total_tokens": 220, "tool_uses": 1, "duration_ms": 5}}
+    facts: list[dict[str, Any]] = [
+        {"fact": "task_started", "id": "c1", "type": "local_agent"},
+        {"fact": "task_finished", "id": "c1", "outcome": outcome},
+        {"fact": "task_reopened", "id": "c1#2", "type": "local_agent"},
+        {"fact": "task_revised", "id": "c1", "old": outcome, "outcome": exact},
+        {"fact": "task_finished", "id": "c1#2", "outcome": outcome | {"status": "failed"}},
+    ]
+    lines = [
+        json.dumps({"task_id": "c1", "agent": "", "number": n, "at": float(n), **f}) for n, f in enumerate(facts, 1)
+    ]
+    first, second = Timeline.from_facts(map(decode_fact, lines)).spans
+    assert (first.id, first.status, first.attributes.get("total_tokens")) == ("c1", "ok", 220)
+    assert (second.id, second.status, second.end) == ("c1#2", "error", 5.0)
+    assert "total_tokens" not in second.attributes
+
+
 def test_a_secret_at_the_limit_of_a_text_is_hidden_wherever_it_is_cut() -> None:
     secret = "hunter2" * 12
     spellings = [
