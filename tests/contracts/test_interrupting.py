@@ -1,5 +1,6 @@
 """`Run.interrupt` stops the work on its own prompts, and nothing of other runs."""
 
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 from peers import MakeClient
 
 from claude_agent_py import Client, InterruptedRunError, Run
-from claude_agent_py.errors import PromptCancelledError
+from claude_agent_py.errors import ControlError, PromptCancelledError
+from claude_agent_py.messages import ResultMessage
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -103,6 +105,21 @@ async def test_one_that_ends_meanwhile_leaves_the_turn_of_the_next(start: MakeCl
     assert fake.requests("interrupt") == []
 
 
+async def test_the_tasks_of_one_that_ends_meanwhile_are_stopped(start: MakeClient) -> None:
+    fake = FakeCLI(
+        [begin(ONE), sent(TWO), steps.wait_for_request("cancel_async_message"), end(ONE, "one")],
+        [started(TWO), frames.task_started("a1"), end(TWO, "It runs."), steps.answer({"cancelled": False})],
+        [steps.wait_for_request("stop_task"), steps.answer(), frames.task_notification("a1", status="stopped")],
+    )
+    with anyio.fail_after(60):
+        async with start(fake) as client:
+            await begun(client, ONE)
+            run = client.query("hi", uuid=TWO)
+            assert (await run.interrupt(stop_tasks=True)).outcome == "too_late"
+            assert [request["task_id"] for request in fake.requests("stop_task")] == ["a1"]
+            await run
+
+
 async def test_one_of_an_iterable_ends_although_its_prompts_were_queued(start: MakeClient) -> None:
     queued = [steps.wait_for_prompt("queued"), steps.wait_for_request("cancel_async_message")]
     fake = FakeCLI(begin(ONE), queued, steps.answer({"cancelled": True}), frames.lifecycle("cancelled"))
@@ -160,3 +177,29 @@ async def test_a_queued_one_also_removes_the_other_queued_prompts(start: MakeCli
                     await each
             assert (receipt.outcome, receipt.cancelled) == ("dequeued", (TWO, THREE))
     assert fake.requests("interrupt") == []
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["refused", "cancelled"])
+async def test_one_of_an_iterable_ends_with_its_answers_if_its_interrupt_fails(
+    is_cancelled: bool, start: MakeClient
+) -> None:
+    answer = steps.hang() if is_cancelled else steps.answer(error="no")
+    fake = FakeCLI(steps.turn("one", prompt="first"), steps.wait_for_request("interrupt"), answer)
+    with anyio.fail_after(60):
+        async with start(fake) as client:
+            run = client.query(prompts("first"))
+            async for message in run:
+                if isinstance(message, ResultMessage):
+                    break
+            async with anyio.create_task_group() as group:
+                group.start_soon(interrupt_in_vain, run)
+                await fake.wait_received({"request": {"subtype": "interrupt"}})
+                if is_cancelled:
+                    group.cancel_scope.cancel()
+            assert (await run).text == "one"
+
+
+async def interrupt_in_vain(run: Run[Any]) -> None:
+    """Interrupt a run, and ignore that the CLI refuses it."""
+    with contextlib.suppress(ControlError):
+        await run.interrupt()

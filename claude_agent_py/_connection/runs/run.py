@@ -273,7 +273,6 @@ class Run(Generic[Output]):
             await self._start()
         assert self._client is not None  # noqa: S101 - it has started
         state, connection = self._state, self._client.connection
-        router = state.session.router
         state.was_entered = True
         is_queued = None if self._client.is_closed else connection.runs.withdraw(state)
         if state.is_over:
@@ -283,9 +282,19 @@ class Run(Generic[Output]):
                 return InterruptReceipt(outcome="too_late")
             return InterruptReceipt(outcome="dequeued" if is_queued else "interrupted")
         state.stop_sending()
+        try:
+            receipt = await self._stop_work(self._client, cancel_queued=cancel_queued)
+        finally:
+            connection.runs.seal(state)  # otherwise it would wait for prompts that are not sent
+        if stop_tasks:
+            await connection.runs.stop_tasks(state.tasks)
+        return receipt
+
+    async def _stop_work(self, client: Any, *, cancel_queued: bool) -> InterruptReceipt:
+        """Remove the prompts from the queue, and interrupt the turn if it is on one of them."""
+        state, router = self._state, self._state.session.router
         dequeued = await _dequeue(state.session, router.open_runs if cancel_queued else (state,))
         if state.prompts and set(dequeued).issuperset(state.prompts):
-            connection.runs.seal(state)
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
         if self.done:
             return InterruptReceipt(outcome="too_late", cancelled=dequeued)
@@ -294,13 +303,10 @@ class Run(Generic[Output]):
         receipt = InterruptReceipt(outcome="interrupted")
         # An interrupt names no run: the CLI may be working on others alone.
         if router.turns.current is None or state in router.turn_runs or not set(dequeued).issuperset(state.waiting):
-            receipt = await self._client.interrupt(cancel_queued=cancel_queued)
+            receipt = await client.interrupt(cancel_queued=cancel_queued)
         if is_answered:
-            connection.runs.fail(state, lambda: InterruptedRunError("the run was interrupted"))
+            client.connection.runs.fail(state, lambda: InterruptedRunError("the run was interrupted"))
         state.was_interrupted = True
-        connection.runs.seal(state)
-        if stop_tasks:
-            await connection.runs.stop_tasks(state.tasks)
         return replace(receipt, outcome="interrupted", cancelled=(*dequeued, *receipt.cancelled))
 
     async def __aenter__(self) -> Self:
