@@ -34,12 +34,12 @@ class Resumption:
         """The same for the runs that the end of this process cut off, which the next one continues."""
         self.joined: dict[str, list[str]] = {}
         """Prompts that joined the turn of another, by that one, which alone the CLI names when it resumes the turn."""
-        self.was_withdrawn: bool = False
-        """Whether the run of the interrupted turn was interrupted since, so that the next process leaves it."""
+        self._was_withdrawn = False
+        """Whether the run of a turn that the end of this process cut off was interrupted since."""
         self._has_gone_on = False
         """Whether a process since `connect` has begun a turn, so that the next one resumes the conversation."""
         self._leaves = False
-        """Whether this process has left the interrupted turn."""
+        """Whether this process leaves the turn that the last one left unfinished."""
         self.forgotten: set[tuple[str, int]] = set()
         """The lines that dropped a run before its end, without awaiting it."""
         self._prompts: tuple[str, ...] | None = None
@@ -64,12 +64,13 @@ class Resumption:
 
         None if the run does not wait for one.
         """
-        for runs in (self.cut_off, self.carried):
-            was_in_turn = runs.pop(run, None)
-            if was_in_turn is not None:
-                self.was_withdrawn = self.was_withdrawn or was_in_turn
-                return was_in_turn
-        return None
+        was_in_turn = self.cut_off.pop(run, None)
+        if was_in_turn is not None:
+            self._was_withdrawn = self._was_withdrawn or was_in_turn
+            return was_in_turn
+        was_in_turn = self.carried.pop(run, None)
+        self._leaves = self._leaves or bool(was_in_turn)
+        return was_in_turn
 
     async def prepare_next(self, options: ClientOptions[Output], config_dir: Path) -> ClientOptions[Output]:
         """Return the options of the next process, given those in effect, because this one died.
@@ -110,7 +111,7 @@ class Resumption:
     @property
     def leaves_turn(self) -> bool:
         """Whether the next process leaves the interrupted turn, which is the last one until this one begins another."""
-        return self.was_withdrawn or (self._leaves and self._session.reported.tools is None)
+        return self._was_withdrawn or (self._leaves and self._session.reported.tools is None)
 
     def warn_forgotten(self) -> None:
         """Warn about each line that dropped a run, unless the program reads all messages of the session.
@@ -160,8 +161,7 @@ class Resumption:
             self.run = run
             # `Startup` reads their texts from the transcript later.
             run.sent += [UserMessage(message=UserContent(role="user", content=""), uuid=p) for p in event.adopted]
-            if self.was_withdrawn:  # since the CLI was told to resume the turn
-                self.was_withdrawn = False
+            if self._leaves:  # since the CLI was told to resume the turn
                 self._session.post("interrupt")
         else:
             run.finish()

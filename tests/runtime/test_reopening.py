@@ -572,3 +572,29 @@ async def test_closing_is_bounded_while_a_reopening_waits_for_a_listener(start: 
                 group.start_soon(reopen)
                 await anyio.wait_all_tasks_blocked()
                 await client.close()
+
+
+async def test_a_turn_that_begins_after_another_was_left_is_resumed(start: Start, tmp_path: Path) -> None:
+    """The prompt of the other was not on disk, so that the next process had nothing to resume."""
+    gate, other = Gate(), "00000000-0000-4000-8000-00000000000b"
+    first = dying(frames.init(session_id=SESSION, user_message_uuids=[PROMPT]))
+    names: dict[str, Any] = {"user_message_uuids": [other]}
+    second = FakeCLI(starting(gate), steps.wait_for_prompt("go on"), frames.init(session_id=SESSION, **names), DIES)
+    third = FakeCLI(
+        [frames.init(session_id=SESSION, **names), frames.result("resumed", **names)],
+        initialize=frames.initialize_response(session_state="running"),
+        record_env=[GOES_ON],
+    )
+    with anyio.fail_after(60):
+        async with start(first, second, third) as client:
+            run = await cut_off(client, uuid=PROMPT)
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.reopen)
+                await second.wait_received({"request": {"subtype": "initialize"}})
+                assert (await run.interrupt()).outcome == "interrupted"
+                gate.open()
+            run = await cut_off(client, "go on", uuid=other)
+            write_session(tmp_path, *second.received_like({"type": "user"}))
+            await client.reopen()
+            assert (await run).text == "resumed"
+    assert third.starts[0].environment[GOES_ON] is not None
