@@ -291,18 +291,17 @@ class _Startup:
             await self.recall()  # by now the id is known, even if the options name no session
         earlier = self._earlier
         carried = [prompt.uuid for run in resumption.carried for prompt in run.unanswered]
-        if carried:
-            known: Collection[str] = ()
-            if earlier is not None:
-                known = await run_file_work(resuming.find_uuids, earlier.snapshot, carried, abandon_on_cancel=True)
-            again, lost = resumption.sort_carried(known)
-            for prompt in again:
-                self._connection.runs.write(prompt)
-            for run in lost:
-                self._connection.runs.fail(
-                    run, lambda: CLIExitError("the CLI ended before it reported the result of the run")
-                )
-            self._connection.act()
+        known: Collection[str] = ()
+        if carried and earlier is not None:
+            known = await run_file_work(resuming.find_uuids, earlier.snapshot, carried, abandon_on_cancel=True)
+        again, lost = resumption.sort_carried(known)
+        for prompt in again:
+            self._connection.runs.write(prompt)
+        for run in lost:
+            self._connection.runs.fail(
+                run, lambda: CLIExitError("the CLI ended before it reported the result of the run")
+            )
+        self._connection.act()
         if resumed is not None and earlier is not None:
             prompts = await run_file_work(resuming.read_prompts, earlier, resumed.prompts, abandon_on_cancel=True)
             resumed.sent = [prompts.get(prompt.uuid, prompt) for prompt in resumed.sent]

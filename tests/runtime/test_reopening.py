@@ -598,3 +598,19 @@ async def test_a_turn_that_begins_after_another_was_left_is_resumed(start: Start
             await client.reopen()
             assert (await run).text == "resumed"
     assert third.starts[0].environment[GOES_ON] is not None
+
+
+async def test_it_is_too_late_to_interrupt_a_run_that_ended_as_its_task_died_with_the_process(
+    start: Start, tmp_path: Path
+) -> None:
+    names: dict[str, Any] = {"user_message_uuids": [PROMPT]}
+    first = dying(
+        frames.init(session_id=SESSION, **names), frames.task_started("a1"), frames.result("It runs.", **names)
+    )
+    with anyio.fail_after(60):
+        async with start(first, FakeCLI()) as client:
+            run = await cut_off(client, uuid=PROMPT, until="idle")
+            write_session(tmp_path, *first.received_like({"type": "user"}))
+            await client.reopen()
+            assert (await run).text == "It runs."
+            assert (await run.interrupt()).outcome == "too_late"
