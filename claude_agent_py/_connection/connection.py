@@ -53,8 +53,8 @@ from claude_agent_py.wire.unknown import MalformedFrame
 if TYPE_CHECKING:
     from claude_agent_py.observe.tracing import Tracer
 
-SHOWN_GARBAGE: Final = 200
-"""How much of a program's output that is not JSON an error quotes."""
+KEPT_GARBAGE: Final = 10_000
+"""How many characters of a program's output that is not JSON are kept for an error."""
 
 
 class Connection:
@@ -87,7 +87,7 @@ class Connection:
         if options.on_task_event is not None and earlier is None:
             self.session.tasks.on(options.on_task_event)
         self.printed: str = ""
-        """The beginning of what the program printed, before it answered, that is not JSON."""
+        """The beginning of what the program printed, before it answered, that is not JSON. It may have secrets."""
         self._has_task_list = False
         """Whether the model has used its to-do list."""
         self.handlers: RequestHandlers = RequestHandlers(
@@ -299,8 +299,8 @@ class Connection:
     def _note_garbage(self, frame: MalformedFrame) -> None:
         """Keep what a wrapper of the CLI, or another program, prints before it answers, for an error of the start."""
         if not self.session.reported.has_info and not isinstance(frame.raw, dict):
-            shown = frame.line.decode(errors="replace").strip()
-            self.printed = f"{self.printed}\n{shown}".strip()[:SHOWN_GARBAGE]
+            line = frame.line[:KEPT_GARBAGE].decode(errors="replace").strip()
+            self.printed = f"{self.printed}\n{line}".strip()[:KEPT_GARBAGE]
 
     def _on_request_timed_out(self, event: RequestTimedOut) -> None:
         request = event.request

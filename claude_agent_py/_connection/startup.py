@@ -52,6 +52,9 @@ UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not mat
 POLICY: Final = "policySettings"
 """The CLI's name for the source of managed settings."""
 
+SHOWN_GARBAGE: Final = 200
+"""How many characters of what a program prints that is not JSON an error quotes."""
+
 NO_LOGIN: Final = "none"
 """The CLI's name for the source of a missing login."""
 
@@ -178,6 +181,10 @@ class _Startup:
         """Return the error of a failed start, with its details. If the CLI is too old, that is the error."""
         version = await self._version(None)
         printed = self._connection.printed
+        if printed:
+            from claude_agent_py._base.redaction import hide_values, redact  # few starts fail
+
+            printed = redact(hide_values(printed, find_secrets(self._options).items()))[:SHOWN_GARBAGE]
         error = CLIStartError(
             f"{message}; it printed {printed!r}" if printed else message,
             exit_code=self._launched.transport.exit_code,

@@ -569,6 +569,9 @@ async def test_secrets_of_the_options_are_not_in_the_text_of_an_error(start: Mak
     at_the_start = start(FakeCLI(steps.wait_for_request("initialize"), steps.stderr(printed), steps.exit(1)), **options)
     with pytest.raises(CLIStartError) as failed:
         await at_the_start.connect()
+    on_stdout = start(FakeCLI(printed.encode(), steps.exit(1), answers={"initialize": None}), **options)
+    with pytest.raises(CLIStartError, match=r"it printed 'refused <MY_SERVICE_TOKEN> and <OTHER_TOKEN>'"):
+        await on_stdout.connect()
     async with start(FakeCLI(steps.wait_for_prompt(), steps.stderr(printed), steps.exit(1)), **options) as client:
         with pytest.raises(CLIExitError) as ended:
             await client.query("Hi")
