@@ -165,6 +165,23 @@ async def test_one_of_an_iterable_sends_no_more_prompts(start: MakeClient) -> No
     assert fake.requests("interrupt") == []
 
 
+async def test_one_of_an_iterable_that_is_left_by_a_cancellation_is_interrupted(start: MakeClient) -> None:
+    begins = steps.emit(frames.init(user_message_uuids=[frames.prompt_field("uuid")]))
+    fake = FakeCLI(steps.wait_for_prompt("first"), begins, steps.wait_for_prompt("queued"), steps.hang())
+    with anyio.fail_after(60):
+        async with start(fake) as client:
+            with anyio.CancelScope() as scope:
+                async with client.query(prompts("first", "queued")) as run:
+                    await anext(run)
+                    await fake.wait_received({"type": "user", "message": {"content": "queued"}})
+                    scope.cancel()
+                    await anyio.sleep_forever()
+            await fake.wait_received({"request": {"subtype": "interrupt"}})
+    [_, queued] = fake.received_like({"type": "user"})
+    removed = [request["message_uuid"] for request in fake.requests("cancel_async_message")]
+    assert set(removed) == {queued["uuid"]}
+
+
 async def test_a_queued_one_also_removes_the_other_queued_prompts(start: MakeClient) -> None:
     fake = FakeCLI(begin(ONE), sent(TWO), sent(THREE), removed(TWO), removed(THREE))
     with anyio.fail_after(60):

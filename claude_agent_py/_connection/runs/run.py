@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequen
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
+import anyio
+
 from claude_agent_py import tools  # loads on first use
 from claude_agent_py._base.errors import BacklogError, RunFailed
 from claude_agent_py._base.log import logger
@@ -25,6 +27,7 @@ from claude_agent_py._connection.runs.result import (
     make_result,
 )
 from claude_agent_py._connection.runs.run_state import NEVER_AWAITED, RunState
+from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py._journal.text import TextFold
 from claude_agent_py._journal.tool_calls import ToolCallRecord
 from claude_agent_py.options.output_shape import Output
@@ -293,7 +296,17 @@ class Run(Generic[Output]):
     async def _stop_work(self, client: Any, *, cancel_queued: bool) -> InterruptReceipt:
         """Remove the prompts from the queue, and interrupt the turn if it is on one of them."""
         state, router = self._state, self._state.session.router
-        dequeued = await _dequeue(state.session, router.open_runs if cancel_queued else (state,))
+        affected = router.open_runs if cancel_queued else (state,)
+        queued = [prompt for run in affected for prompt in router.queued_prompts(run)]
+        try:
+            dequeued = await _dequeue(state.session, queued)
+        except anyio.get_cancelled_exc_class():  # nobody waits for the rest, which is sent nevertheless
+            for prompt in queued:
+                state.session.post("cancel_async_message", message_uuid=prompt)
+            if state in router.turn_runs:
+                state.was_interrupted = True
+                state.session.post("interrupt")
+            raise
         if state.prompts and set(dequeued).issuperset(state.prompts):
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
         if self.done:
@@ -323,10 +336,10 @@ class Run(Generic[Output]):
             await self._release()
 
 
-async def _dequeue(session: Any, runs: Iterable[RunState]) -> tuple[str, ...]:
-    """Remove the queued prompts of runs from the CLI's queue. Return those that were still there."""
+async def _dequeue(session: ControlPort, prompts: Iterable[str]) -> tuple[str, ...]:
+    """Remove prompts from the CLI's queue. Return those that were still there."""
     removed: list[str] = []
-    for prompt in [prompt for run in runs for prompt in session.router.queued_prompts(run)]:
+    for prompt in prompts:
         reply = await session.control("cancel_async_message", message_uuid=prompt)
         if reply.get("cancelled") is True:
             removed.append(prompt)
