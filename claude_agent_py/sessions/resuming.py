@@ -11,7 +11,7 @@ from claude_agent_py.sessions.folders import AnyPath, check_id, find_project_fol
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.stored_session import StoredSession, Totals, get_session
-from claude_agent_py.sessions.transcript import Transcript, take_snapshot
+from claude_agent_py.sessions.transcript import take_snapshot
 from claude_agent_py.wire.messages.conversation import UserMessage
 
 
@@ -57,8 +57,8 @@ def find_prompts(session_id: str, prompts: Sequence[str], config_dir: AnyPath) -
     Raises:
         ClaudeAgentError: There is no transcript.
     """
-    transcript = _read_transcript(find_session(session_id, None, config_dir), session_id)
-    return find_uuids(transcript.snapshot, prompts) if transcript else None
+    transcript = take_snapshot(find_session(session_id, None, config_dir), session_id)
+    return find_uuids(transcript, prompts) if _has_message(transcript) else None
 
 
 def remove_begun(session_id: str, config_dir: AnyPath) -> None:
@@ -68,12 +68,31 @@ def remove_begun(session_id: str, config_dir: AnyPath) -> None:
     """
     for folder in find_project_folders(config_dir, None):
         path = os.path.join(folder, f"{check_id(session_id)}.jsonl")
-        if regular_file(path) is not None and not _read_transcript(path, session_id):
+        if regular_file(path) is not None and not _has_message(take_snapshot(path, session_id)):
             os.unlink(path)
 
 
-def _read_transcript(path: str, session_id: str) -> Transcript:
-    return Transcript(take_snapshot(path, session_id), session_id)
+class _Kind(msgspec.Struct, rename="camel", gc=False):
+    """What kind an entry is of."""
+
+    type: object = None
+    is_meta: object = None
+
+
+_decode_kind: Final = msgspec.json.Decoder(_Kind).decode
+
+
+def _has_message(transcript: Snapshot) -> bool:
+    """Return whether a transcript has a message, also one that is no longer in the conversation after a rewind."""
+    return any(line is None or _is_message(line) for _, line in transcript.forwards())
+
+
+def _is_message(line: bytes) -> bool:
+    try:
+        kind = _decode_kind(line)
+    except msgspec.DecodeError:
+        return False
+    return kind.type in ("user", "assistant") and kind.is_meta is not True
 
 
 def find_uuids(transcript: Snapshot, uuids: Sequence[str]) -> dict[str, str]:

@@ -614,3 +614,20 @@ async def test_it_is_too_late_to_interrupt_a_run_that_ended_as_its_task_died_wit
             await client.reopen()
             assert (await run).text == "It runs."
             assert (await run.interrupt()).outcome == "too_late"
+
+
+async def test_the_transcript_of_a_conversation_that_was_rewound_to_its_beginning_is_kept(
+    start: Start, tmp_path: Path
+) -> None:
+    first, second = dying(frames.init(session_id=SESSION)), FakeCLI()
+    with anyio.fail_after(60):
+        async with start(first, second) as client:
+            await cut_off(client)
+            stored = Stored(tmp_path / "config", project=project_key_for_directory(tmp_path))
+            begin = stored.entry("attachment", attachment={"type": "date"})
+            stored.user("hi")
+            stored.assistant("an answer")
+            stored.note("last-prompt", leafUuid=begin, explicit=True)
+            await client.reopen()
+    assert "an answer" in stored.path.read_text()
+    assert f"--resume={SESSION}" in second.starts[0].argv
