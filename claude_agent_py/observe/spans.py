@@ -182,10 +182,9 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
 
     def revise(self, old: Span, new: Span) -> None:
         """Count the span of a task again, whose end was corrected."""
-        if old.status != new.status:
-            self.failures -= old.status in _FAILED
-            self.failed = [span for span in self.failed if span is not old]
-            self._add_failure(new)
+        self.failures -= old.status in _FAILED
+        self.failed = [span for span in self.failed if span is not old]
+        self._add_failure(new)
         if new.kind == "child" and new.cost_usd != old.cost_usd:
             self.cost_usd = (self.cost_usd or 0.0) - (old.cost_usd or 0.0) + (new.cost_usd or 0.0)
         self.add_task(new)

@@ -379,6 +379,13 @@ def test_a_corrected_outcome_replaces_all_that_the_span_of_the_task_tells() -> N
     assert "uncounted_tokens" in fold(*facts[:2])[0].attributes
     assert (summary.cost_usd, summary.failed) == (0.25, [])
 
+    because = guessed | {"failure_reason": "it was killed"}
+    second_guess = {"fact": "task_revised", "old": guessed, "outcome": because}
+    span, summary = fold(*facts[:2], second_guess)
+    assert summary.failed == [span]
+    assert span.attributes["error"] == "it was killed"
+    assert fold(*facts[:2], second_guess, facts[2] | {"old": because})[1].failed == []
+
 
 def test_the_corrected_outcome_of_a_run_is_not_the_end_of_the_next_run() -> None:
     outcome: dict[str, Any] = {"task_id": "c1", "evidence": "notification", "status": "completed"}
