@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from claude_agent_py._base.display import displayable
+from claude_agent_py._base.display import displayable, one_line
 
 
 def _restore(cls: type["ClaudeAgentError"], args: tuple[object, ...], state: dict[str, object]) -> object:
@@ -130,6 +130,13 @@ KILLED: Final = (-9, 137)
 """The exit codes of a program that got SIGKILL; the second one comes from a shell or a container."""
 
 
+def _redact(text: str, secrets: Mapping[str, str]) -> str:
+    """Hide secrets in a text of others: errors get into logs, and into pages of a server."""
+    from claude_agent_py._base.redaction import hide_values, redact  # few errors have such a text
+
+    return redact(hide_values(text, secrets.items()))
+
+
 class _ProcessEndError(CLIError):
     """The base of the errors about a process that exited."""
 
@@ -162,10 +169,7 @@ class _ProcessEndError(CLIError):
         text = f"{message} ({', '.join(facts)})" if facts else message
         tail = stderr_tail.strip()
         if tail:
-            from claude_agent_py._base.redaction import hide_values, redact  # few errors have one
-
-            # Others read it: logs, and pages of a server.
-            text = f"{text}; its stderr ends with:\n{redact(hide_values(tail, secrets().items()))}"
+            text = f"{text}; its stderr ends with:\n{_redact(tail, secrets())}"
         super().__init__(text)
 
 
@@ -305,7 +309,8 @@ class TaskTimeoutError(TaskError, TimeoutError):
         """How long was waited, in seconds."""
         self.task_ids: list[str] = list(task_ids) or [task_id]
         """Every task that did not finish; `task_id` is the first one."""
-        said = {each: f" ({description!r})" for each, description in (descriptions or {}).items() if description}
+        # The description of a shell may be its whole command.
+        said = {task: f" ({one_line(_redact(text, {}), 100)!r})" for task, text in (descriptions or {}).items() if text}
         which = ", ".join(f"{each!r}{said.get(each, '')}" for each in self.task_ids)
         what = "task" if len(self.task_ids) == 1 else "tasks"
         super().__init__(f"{what} {which} did not end within {timeout:g} s", task_id=task_id)

@@ -132,6 +132,16 @@ async def test_a_timeout_names_every_task_that_is_not_over() -> None:
     assert pickle.loads(pickle.dumps(caught.value)).task_ids == ["a1", "a3"]
 
 
+async def test_a_timeout_shows_the_beginning_of_a_description_without_secrets() -> None:
+    command = f"curl -H 'Authorization: Bearer hunter2hunter2'\n{'x' * 5000}"
+    manager = tracking(running(), frames.task_started("b1", task_type="local_bash", description=command))
+    for wait in (manager["b1"].wait, manager.wait_all):
+        with pytest.raises(TaskTimeoutError, match="curl -H 'Authorization: ") as caught:
+            await wait(timeout=0.01)
+        assert "hunter2" not in str(caught.value)
+        assert len(str(caught.value)) < 250
+
+
 async def test_a_wait_that_is_over_leaves_nothing() -> None:
     def count() -> int:
         gc.collect()
