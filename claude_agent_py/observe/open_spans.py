@@ -107,8 +107,9 @@ def pick_larger(one: Tokens | None, other: Tokens | None) -> Tokens | None:
 
 def describe_end(outcome: TaskOutcome, texts: Texts) -> JSONObject:
     """Return the attributes of a task's span about its end. One without a value replaces an earlier one."""
+    error = outcome.failure_reason
     return {
-        "output": texts.shorten(outcome.summary),
-        "error": texts.shorten(outcome.failure_reason),
+        "output": texts.shorten(outcome.summary) if outcome.summary != error else None,
+        "error": texts.shorten(error),
         **describe_usage(outcome),
     }

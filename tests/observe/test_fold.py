@@ -355,6 +355,15 @@ def test_a_child_agent_is_a_span_of_its_own_kind() -> None:
     assert [(span.kind, span.status) for span in spans if span.id.startswith("c1")] == [("child", "ok")]
 
 
+def test_the_reason_of_a_failed_task_is_not_its_output_too() -> None:
+    tasks = [
+        span.attributes for name in recordings.names() for span in spans_of(name) if span.kind in ("task", "subagent")
+    ]
+    reasons = {attributes["error"] for attributes in tasks if "error" in attributes}
+    assert 'Background command "failing" failed with exit code 3' in reasons
+    assert not reasons.intersection(attributes.get("output") for attributes in tasks)
+
+
 def test_a_corrected_outcome_replaces_all_that_the_span_of_the_task_tells() -> None:
     def end(**usage: float) -> dict[str, Any]:
         used = {"total_tokens": 220, "tool_uses": 1, "duration_ms": 5} | usage
