@@ -163,11 +163,10 @@ async def launch(
         # Planning, forking and opening a session each hold up the event loop. Each also costs less if all concurrent
         # starts do it one after another: a fork empties the processor's caches.
         await checkpoint()
-        limit = options.timeouts.connect
-        with anyio.move_on_after(limit) as scope:
+        with anyio.move_on_after(options.timeouts.connect) as scope:
             await transport.start()
         if scope.cancelled_caught:
-            raise CLIStartError(f"the program was not started within {limit:g} s", cli_path=str(cli))
+            raise CLIStartError(f"the program was not started within {options.timeouts.connect:g} s", cli_path=str(cli))
     except BaseException:
         await launched.discard()
         raise

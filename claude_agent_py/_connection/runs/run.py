@@ -286,16 +286,16 @@ class Run(Generic[Output]):
             return InterruptReceipt(outcome="dequeued" if is_queued else "interrupted")
         state.stop_sending()
         try:
-            receipt = await self._stop_work(self._client, cancel_queued=cancel_queued)
+            receipt = await self._stop_work(cancel_queued=cancel_queued)
         finally:
             connection.runs.seal(state)  # otherwise it would wait for prompts that are not sent
         if stop_tasks:
             await connection.runs.stop_tasks(state.tasks)
         return receipt
 
-    async def _stop_work(self, client: Any, *, cancel_queued: bool) -> InterruptReceipt:
+    async def _stop_work(self, *, cancel_queued: bool) -> InterruptReceipt:
         """Remove the prompts from the queue, and interrupt the turn if it is on one of them."""
-        state, router = self._state, self._state.session.router
+        client, state, router = self._client, self._state, self._state.session.router
         affected = router.open_runs if cancel_queued else (state,)
         queued = [prompt for run in affected for prompt in router.queued_prompts(run)]
         try:
