@@ -8,19 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Final, NamedTuple
-
-import anyio
+from typing import Any, Final
 
 _CURRENT: Final[ContextVar[weakref.ref[Any] | None]] = ContextVar("claude_agent_py_client", default=None)
-
-
-class _Answering(NamedTuple):
-    session: weakref.ref[Any]
-    worker: int
-
-
-_ANSWERING: Final[ContextVar[_Answering | None]] = ContextVar("claude_agent_py_answering", default=None)
 
 
 def current() -> Any:
@@ -42,14 +32,3 @@ def running_client(client: object) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(token)
-
-
-def note_answering(session: object) -> None:
-    """Note that this worker calls a handler or tool that the turn of a session's main agent waits for."""
-    _ANSWERING.set(_Answering(weakref.ref(session), anyio.get_current_task().id))
-
-
-def is_waited_for(session: object) -> bool:
-    """Return whether the turn of the session waits for the caller itself, which is not a worker that it started."""
-    noted = _ANSWERING.get()
-    return noted is not None and noted.session() is session and noted.worker == anyio.get_current_task().id

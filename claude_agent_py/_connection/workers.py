@@ -34,6 +34,8 @@ class Workers:
         """Called in each worker, which any code may have started: makes the client of the session the current one."""
         self.listening: set[ListenerQueue] = set()
         """The queues of the listeners that are called."""
+        self.awaited: set[int] = set()
+        """The tasks of those that call a handler or tool which the turn of the main agent waits for."""
         self._tasks: set[int] = set()
         """The tasks of the running workers."""
         self._scopes: set[anyio.CancelScope] = set()
@@ -80,6 +82,11 @@ class Workers:
     def is_called_from_one(self) -> bool:
         """Whether the caller is a worker, and no task that one has started."""
         return anyio.get_current_task().id in self._tasks
+
+    @property
+    def is_called_from_awaited(self) -> bool:
+        """Whether the turn waits for the caller itself, and not only for the worker that started it."""
+        return bool(self.awaited) and anyio.get_current_task().id in self.awaited
 
     async def run_logged(self, function: Callable[..., Awaitable[None]], *args: object) -> None:
         """Run an async function. A failure is logged."""

@@ -3,10 +3,11 @@
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from claude_agent_py import Allow, Client, ClientOptions, PermissionContext, PermissionRequest, ToolServer, tool
-from claude_agent_py.hooks import HookContext, PreToolUseInput
+from claude_agent_py.hooks import HookContext, NotificationInput, PreToolUseInput
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = pytest.mark.anyio
@@ -98,4 +99,55 @@ async def test_what_a_handler_starts_or_asks_for_a_subagent_may_wait(caplog: pyt
         with anyio.fail_after(60):
             await client.query("hi")
         group.cancel_scope.cancel()
+    assert said(caplog) == 0
+
+
+async def test_what_a_handler_starts_may_also_start_something_that_waits(caplog: pytest.LogCaptureFixture) -> None:
+    """The event loop may give the id of the handler's task, which has ended, to a later one."""
+    is_answered = anyio.Event()
+
+    async def go_on() -> None:
+        await is_answered.wait()
+        for _ in range(20):
+            with anyio.move_on_after(0.01):
+                async with anyio.create_task_group() as waiting:
+                    waiting.start_soon(client.query("more").result)
+        group.cancel_scope.cancel()
+
+    async def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        await anyio.lowlevel.checkpoint()
+        group.start_soon(go_on)
+        return Allow()
+
+    async with (
+        anyio.create_task_group() as group,
+        Client(
+            ClientOptions(can_use_tool=decide), transport=make_fake(frames.can_use_tool("r1")).transport()
+        ) as client,
+    ):
+        with anyio.fail_after(60):
+            await client.query("hi")
+            is_answered.set()
+            await anyio.sleep_forever()
+    assert said(caplog) == 0
+
+
+async def test_a_hook_between_turns_may_wait_for_a_prompt(caplog: pytest.LogCaptureFixture) -> None:
+    answers: list[str] = []
+    is_answered = anyio.Event()
+
+    async def hook(input: NotificationInput, context: HookContext) -> None:
+        answers.append((await client.query("what is next?")).text)
+        is_answered.set()
+
+    event = {"hook_event_name": "Notification", "message": "idle", "notification_type": "idle_prompt"}
+    fake = FakeCLI(
+        *(steps.wait_for_prompt(), frames.result("one"), frames.hook_callback("r1", "hook_0", event)),
+        *(steps.wait_for_prompt(), frames.result("two")),
+    )
+    async with Client(ClientOptions(hooks={"Notification": [hook]}), transport=fake.transport()) as client:
+        with anyio.fail_after(60):
+            await client.query("hi")
+            await is_answered.wait()
+    assert answers == ["two"]
     assert said(caplog) == 0

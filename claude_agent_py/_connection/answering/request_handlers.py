@@ -15,7 +15,6 @@ from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import contain_cancellation, run_until_wait
 from claude_agent_py._connection import answering
 from claude_agent_py._connection.answering.preloading import needs_hooks, needs_permissions, needs_servers
-from claude_agent_py._connection.current import note_answering
 from claude_agent_py._connection.session import ChildLink, Session
 from claude_agent_py._journal.engine import UNSUPPORTED
 from claude_agent_py._journal.events import RequestUnreadable
@@ -126,9 +125,10 @@ class RequestHandlers:
         """Call the handler of a request, and send its answer."""
         request, request_id = frame.request, self._name(frame.request_id)
         reply: ControlSuccess | ControlFailure | None = None
-        if self._find_agent(request) is None:
-            note_answering(self._session)
         self._tell(ControlRequest(request_id=request_id, request=request) if self._session.agent_id else frame)
+        worker, awaited = anyio.get_current_task().id, self._session.workers.awaited
+        if self._find_agent(request) is None and self._session.router.open_runs:
+            awaited.add(worker)
         try:
             payload = await contain_cancellation(self._call_room(request_id, request, cancellation))
             if self._session.engine.answer(frame.request_id, payload):
@@ -141,6 +141,7 @@ class RequestHandlers:
             reason = f"its answer cannot be sent: {type(error).__name__}"
             self._refuse(frame.request_id, {"subtype": frame.subtype, **request.raw}, reason, error)
         finally:
+            awaited.discard(worker)
             self._pending.pop(frame.request_id, None)
             self._session.write()
             self._tell_end(request_id, reply)

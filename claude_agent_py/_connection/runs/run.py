@@ -16,7 +16,6 @@ from claude_agent_py import tools  # loads on first use
 from claude_agent_py._base.errors import BacklogError, RunFailed
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection import runs
-from claude_agent_py._connection.current import is_waited_for
 from claude_agent_py._connection.reported import describe_retry
 from claude_agent_py._connection.runs.result import (
     InterruptedRunError,
@@ -219,7 +218,7 @@ class Run(Generic[Output]):
 
     def _warn_of_deadlock(self) -> None:
         """Warn if a handler or tool waits for a prompt that its own turn, which waits for the handler, goes before."""
-        if not self._has_warned and not self.done and is_waited_for(self._state.session):
+        if not self._has_warned and not self.done and self._state.session.workers.is_called_from_awaited:
             self._has_warned = True
             logger.warning(
                 "a tool, hook or permission handler waits for a prompt to its own session, which is answered after the "
