@@ -130,7 +130,7 @@ KILLED: Final = (-9, 137)
 """The exit codes of a program that got SIGKILL; the second one comes from a shell or a container."""
 
 
-def _redact(text: str, secrets: Mapping[str, str]) -> str:
+def hide_in_error(text: str, secrets: Mapping[str, str]) -> str:
     """Hide secrets in a text of others: errors get into logs, and into pages of a server."""
     from claude_agent_py._base.redaction import hide_values, redact  # few errors have such a text
 
@@ -169,7 +169,7 @@ class _ProcessEndError(CLIError):
         text = f"{message} ({', '.join(facts)})" if facts else message
         tail = stderr_tail.strip()
         if tail:
-            text = f"{text}; its stderr ends with:\n{_redact(tail, secrets())}"
+            text = f"{text}; its stderr ends with:\n{hide_in_error(tail, secrets())}"
         super().__init__(text)
 
 
@@ -310,7 +310,8 @@ class TaskTimeoutError(TaskError, TimeoutError):
         self.task_ids: list[str] = list(task_ids) or [task_id]
         """Every task that did not finish; `task_id` is the first one."""
         # The description of a shell may be its whole command.
-        said = {task: f" ({one_line(_redact(text, {}), 100)!r})" for task, text in (descriptions or {}).items() if text}
+        known = {task: hide_in_error(text, {}) for task, text in (descriptions or {}).items() if text}
+        said = {task: f" ({one_line(text, 100)!r})" for task, text in known.items()}
         which = ", ".join(f"{each!r}{said.get(each, '')}" for each in self.task_ids)
         what = "task" if len(self.task_ids) == 1 else "tasks"
         super().__init__(f"{what} {which} did not end within {timeout:g} s", task_id=task_id)

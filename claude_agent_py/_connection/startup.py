@@ -23,6 +23,7 @@ from claude_agent_py._base.errors import (
     RemoteProtocolError,
     SessionInUseError,
     SessionNotFoundError,
+    hide_in_error,
 )
 from claude_agent_py._base.event_loop import run_file_work, run_to_its_end
 from claude_agent_py._base.lazy_names import LazyModule
@@ -182,9 +183,7 @@ class _Startup:
         version = await self._version(None)
         printed = self._connection.printed
         if printed:
-            from claude_agent_py._base.redaction import hide_values, redact  # few starts fail
-
-            printed = redact(hide_values(printed, find_secrets(self._options).items()))[:SHOWN_GARBAGE]
+            printed = hide_in_error(printed, find_secrets(self._options))[:SHOWN_GARBAGE]
         error = CLIStartError(
             f"{message}; it printed {printed!r}" if printed else message,
             exit_code=self._launched.transport.exit_code,
