@@ -192,8 +192,8 @@ async def test_a_program_that_ends_after_it_initialized_did_not_start(
 async def test_a_program_that_is_silent_after_it_initialized_did_not_start(
     start_process: MakeClient, step: str, options: dict[str, Any]
 ) -> None:
-    client = start_process(FakeCLI(answers={step: None}), **options, timeouts=Timeouts(connect=3))
-    assert f"did not answer '{step}' within 3 s" in str(await make_handler_error(client))
+    client = start_process(FakeCLI(answers={step: None}), **options, timeouts=Timeouts(connect=1.5))
+    assert f"did not answer '{step}' within 1.5 s" in str(await make_handler_error(client))
 
 
 def denying(*rules: str) -> dict[str, Any]:

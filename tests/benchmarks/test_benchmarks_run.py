@@ -128,6 +128,7 @@ def test_only_the_right_answer_counts(answer: dict[str, Any], is_right: bool, tm
     assert ('"type": "result"' in done.stdout) is is_right
 
 
+@pytest.mark.long
 def test_the_benchmark_of_serving_runs_and_readers_lose_nothing() -> None:
     """The readers check that each got all events in order."""
     command = [sys.executable, "-m", "benchmarks.serving", "--sessions=2", "--readers=2", "--seconds=0.5"]

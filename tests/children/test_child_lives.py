@@ -117,8 +117,8 @@ def in_memory(fake: FakeCLI) -> dict[str, Any]:
     ("fake", "limits", "said"),
     [
         (child_cli(steps.stderr("no licence\n"), steps.exit(3)), Timeouts(), ["exit code 3", "no licence"]),
-        (child_cli(b"Usage: claude\n", steps.hang()), Timeouts(connect=3), ["Usage: claude"]),
-        (child_cli(answers={"initialize": None}), Timeouts(connect=3), ["did not answer 'initialize' within 3 s"]),
+        (child_cli(b"Usage: claude\n", steps.hang()), Timeouts(connect=1.5), ["Usage: claude"]),
+        (child_cli(answers={"initialize": None}), Timeouts(connect=1.5), ["did not answer 'initialize' within 1.5 s"]),
         (child_cli(name="another"), Timeouts(), ["the CLI did not accept worker"]),
     ],
 )

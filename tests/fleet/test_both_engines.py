@@ -88,6 +88,7 @@ async def test_a_turn_is_interrupted_and_a_failed_prompt_sent_again(fleet: Fleet
         assert actions == [("retry", "ann")]
 
 
+@long_on_temporal
 @pytest.mark.parametrize("are_deleted", [False, pytest.param(True, marks=pytest.mark.long)])
 async def test_events_of_prompts_that_are_sent_again_follow_those_before(
     fleet: Fleet, tmp_path: Path, are_deleted: bool

@@ -84,7 +84,7 @@ async def test_a_database_that_cannot_be_opened_is_told_at_once(tmp_path: Path, 
 
 
 @pytest.mark.real_cli
-@pytest.mark.parametrize("is_cancelled", [True, False])
+@pytest.mark.parametrize("is_cancelled", [True, pytest.param(False, marks=pytest.mark.long)])
 async def test_what_a_prompt_has_spent_counts_although_it_was_ended(tmp_path: Path, is_cancelled: bool) -> None:
     def answer(request: Any) -> Any:
         return Reply(tool_use("Bash", {"command": f"touch {tmp_path}/runs; sleep 300", "description": "Wait"}))

@@ -117,7 +117,8 @@ async def test_a_session_ends_when_its_workflow_is_cancelled(fleet: Fleet, tmp_p
         assert ends[-2:] == [(1, "cancelled"), (2, "cancelled")]
 
 
-@pytest.mark.parametrize("retention", [pytest.param(None, marks=pytest.mark.long), 3600.0])
+@pytest.mark.long
+@pytest.mark.parametrize("retention", [None, 3600.0])
 async def test_the_workflow_of_a_cancelled_session_can_be_cancelled(
     temporal_server: SharedServer, tmp_path: Path, retention: float | None
 ) -> None:

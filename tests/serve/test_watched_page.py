@@ -60,6 +60,7 @@ def test_the_sessions_of_this_machine_are_on_the_page_that_opens(browser: Browse
     assert browser.problems == []
 
 
+@pytest.mark.long
 def test_the_sessions_of_a_fleet_are_served(tmp_path: Path) -> None:
     module = (
         "from claude_agent_py import ClientOptions\n"
