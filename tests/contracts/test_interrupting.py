@@ -58,17 +58,22 @@ async def begun(client: Client, uuid: str, **more: Any) -> Run[Any]:
     return run
 
 
+async def interrupt_beside(run: Run[Any], other: Run[Any], gate: Gate) -> None:
+    """Interrupt a run, and check that it ends and that the turn of another, which the gate lets end, goes on."""
+    assert (await run.interrupt()).outcome == "interrupted"
+    with pytest.raises(InterruptedRunError):
+        await run
+    gate.open()
+    assert (await other).text == "done"
+
+
 async def test_one_without_a_prompt_leaves_the_turn_of_another(start: MakeClient) -> None:
     gate = Gate()
     fake = FakeCLI(begin(ONE), steps.wait_gate(gate), end(ONE, "done"))
     with anyio.fail_after(60):
         async with start(fake) as client:
             other, run = await begun(client, ONE), client.query(prompts())
-            assert (await run.interrupt()).outcome == "interrupted"
-            with pytest.raises(InterruptedRunError):
-                await run
-            gate.open()
-            assert (await other).text == "done"
+            await interrupt_beside(run, other, gate)
     assert fake.requests("interrupt") == []
 
 
@@ -79,11 +84,7 @@ async def test_one_that_waits_for_its_tasks_leaves_the_turn_of_another(start: Ma
     with anyio.fail_after(60):
         async with start(fake) as client:
             run, other = await begun(client, ONE, until="idle"), await begun(client, TWO)
-            assert (await run.interrupt()).outcome == "interrupted"
-            with pytest.raises(InterruptedRunError):
-                await run
-            gate.open()
-            assert (await other).text == "done"
+            await interrupt_beside(run, other, gate)
     assert fake.requests("interrupt") == []
 
 
